@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench` lists them; each figure compares two things measured in one run."""

@@ -1,0 +1,1 @@
+"""Programs that show what millstream does: `python -m examples.demo` is the tour."""

@@ -1,0 +1,1 @@
+"""The embedded store: plain Arrow files and one SQLite manifest."""

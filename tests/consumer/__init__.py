@@ -1,0 +1,1 @@
+"""Consumers, alone and in groups, on every store."""

@@ -1,0 +1,1 @@
+"""The programs in `examples/`: each compared with a plain computation, in whatever order things happen."""

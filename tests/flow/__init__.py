@@ -1,0 +1,1 @@
+"""Flows: the laws that operators keep, and what each of them means."""

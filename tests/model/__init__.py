@@ -1,0 +1,1 @@
+"""The model machine: is everything legal tried, and nothing else?"""
