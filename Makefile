@@ -49,7 +49,7 @@ lock: ## write requirements.txt from pyproject.toml; UPGRADE=1 moves every pin
 	@$(PYTHON) -m venv $(LOCK) && $(LOCK)/bin/python -m pip install --quiet $(UV)
 	@$(LOCK)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) \
-	  --extra kafka --extra redis --extra testing --group dev --output-file requirements.txt pyproject.toml
+	  --extra kafka --extra redis --extra spark --extra testing --group dev --output-file requirements.txt pyproject.toml
 
 clean: ## remove the environment and everything made
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
