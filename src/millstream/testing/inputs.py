@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from millstream.errors import WrongType, shown
+from millstream.flow.codecs import key_codec_of, value_codec_of
 from millstream.flow.flow import Flow
 from millstream.flow.graph import Graph
 from millstream.flow.node import Generated, Source, Ticks
-from millstream.testing.machine import STEPS_MAX, Machine, key_codec_of, value_codec_of
+from millstream.testing.machine import STEPS_MAX, Machine
 from millstream.testing.record import In, Poison, rows_of
 from millstream.testing.world import Meta, World
 

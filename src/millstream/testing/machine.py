@@ -19,21 +19,20 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import msgspec
-
-from millstream.codec import Codec, codec_of, key_codec, named, state_codec
+from millstream.codec import key_codec, named, state_codec
+from millstream.codec.same import apart, kept, not_kept
 from millstream.errors import StepFailed, WrongType, shown
 from millstream.flow.branch import Branch
+from millstream.flow.codecs import key_codec_of, value_codec_of
+from millstream.flow.failure import Origin, letter, step_failed, told
 from millstream.flow.graph import Graph
-from millstream.flow.letter import Letter
-from millstream.flow.node import DeadLetters, FromStream, Group, Merge, Node, Pure, Sink, Source, Stateful
-from millstream.flow.site import function_site
+from millstream.flow.node import DeadLetters, Group, Merge, Node, Pure, Sink, Source, Stateful
 from millstream.flow.steps import Combine
 from millstream.operators import meaning_of, pure
 from millstream.operators.batches import run_batch
 from millstream.testing.choices import letter_places
 from millstream.testing.record import Out
-from millstream.testing.world import EMIT, Meta, Move, World, apart
+from millstream.testing.world import EMIT, Meta, Move, World
 
 Push: TypeAlias = Callable[[Meta, Any], None]
 
@@ -78,7 +77,7 @@ class Machine:
             try:
                 self._pushes[node] = self._made(node)
             except Exception as error:
-                raise WrongType(f"the step '{node.label}' ({node.site}): {_told(error)}") from error
+                raise WrongType(f"the step '{node.label}' ({node.site}): {told(error)}") from error
         self._sources = {node: self._source(node) for node in graph.nodes if isinstance(node, Source)}
         for node in graph.nodes:
             if isinstance(node, Source) and node.read_stream is not None:
@@ -268,7 +267,7 @@ class Machine:
             run = lambda state, value: meaning.run(state, apart(value))  # noqa: E731 - as above
         codec = state_codec(node.state, self._graph.records)
         encode, decode = codec.encode, codec.decode
-        zero = _kept(codec, meaning.zero)
+        zero = kept(codec, meaning.zero)
 
         def push(meta: Meta, value: Any) -> None:
             states = self.world.states
@@ -282,7 +281,7 @@ class Machine:
                     what = f"the state became {shown(state)}, which is no {named(node.state)}"
                     raise WrongType(f"{what}: say its type with state=") from None
                 if again != state or type(again) is not type(state):
-                    _not_kept(state, again)
+                    not_kept(state, again)
             except Exception as error:  # noqa: BLE001 - as above
                 self._failed(node, error, meta, value)
                 return
@@ -310,7 +309,7 @@ class Machine:
 
     def _sink(self, node: Sink) -> Push:
         stream = node.stream
-        key_encode = key_codec(node.key, node.key_codec).encode
+        key_encode = key_codec_of(node).encode
         values = value_codec_of(node)
         known = values.kind is not Any
         own = self._is_read(stream)
@@ -327,7 +326,7 @@ class Machine:
                 if data is not None and (known or own):
                     again = values.decode(data)
                     if own and again != value:
-                        _not_kept(value, again)
+                        not_kept(value, again)
             except Exception as error:  # noqa: BLE001 - as above
                 self._failed(node, error, meta, value)
                 return
@@ -376,23 +375,18 @@ class Machine:
     def _failed(self, node: Node, error: Exception, meta: Meta, value: Any) -> None:
         """Do what the step's policy says; nothing of the record is left behind."""
         if node.on_error == "fail":
-            raise _step_failed(node, error, meta, value) from error
+            raise step_failed(
+                node, error, Origin(meta.stream, meta.shard, meta.seq), meta.key, value
+            ) from error
         self.world.skipped[node.label] += 1
         if isinstance(node.on_error, DeadLetters):
-            letter = Letter(
-                step=node.label,
-                error=_told(error),
-                stream=meta.stream,
-                shard=meta.shard,
-                seq=meta.seq,
-                value=_plain(value),
-            )
+            found = letter(node, error, origin, value)
             number, writers = self._letters[node.on_error.stream]
             if self._choosing and (self._lanes or len(writers) > 1):
                 label = node.id, meta.lane
-                self.world.put((number, meta.key_bytes), label, (meta._replace(lane=0), letter))
+                self.world.put((number, meta.key_bytes), label, (meta._replace(lane=0), found))
             else:
-                self._goes_on[number](meta, letter)
+                self._goes_on[number](meta, found)
 
     def _letter_box(self, stream: str) -> Push:
         def write(meta: Meta, value: Any) -> None:
@@ -402,68 +396,5 @@ class Machine:
         return write
 
 
-def _step_failed(node: Node, error: Exception, meta: Meta, value: Any) -> StepFailed:
-    function: object = getattr(node, "function", None)
-    if isinstance(node, Stateful):
-        function = node.step.function
-    where = f"{function_site(function)} raised " if function is not None else ""
-    record = f"stream '{meta.stream}', shard {meta.shard}, seq {meta.seq}, key {shown(meta.key)}"
-    return StepFailed(
-        f"the step '{node.label}' ({node.site}): {where}{_told(error)}. "
-        f"It was given {shown(value)}, of the record {record}. Mend it, or say what to do with such records: "
-        "on_error='skip', or on_error=dead_letter(\"stream\")",
-        step=node.label,
-        record=record,
-    )
-
-
-def _told(error: Exception) -> str:
-    """An error in words, whatever its class makes of them."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception as other:  # noqa: BLE001 - the step is named all the same
-        return f"{type(error).__name__}, whose text raises {type(other).__name__}"
-
-
-def _kept(codec: Codec, zero: Any) -> bytes:
-    """A first state as bytes."""
-    data = codec.encode(zero)
-    again = codec.decode(data)
-    if again != zero or type(again) is not type(zero):
-        _not_kept(zero, again)
-    return data
-
-
-def _not_kept(value: Any, again: Any) -> None:
-    """Refuse what would come back as something else.
-
-    NaN would not, though it is not equal to itself; and an int may become the float that it stands for.
-    """
-    if repr(value) != repr(again) and not (type(value) is int and type(again) is float and value == again):
-        raise WrongType(
-            f"{shown(value)} would come back as {shown(again)}: say its type, with state= or value="
-        )
-
-
-def _plain(value: Any) -> Any:
-    """A value in plain form, for a letter; as text, if it has none."""
-    try:
-        return msgspec.to_builtins(value, enc_hook=repr)
-    except Exception:  # noqa: BLE001 - a letter is written whatever the value is
-        return shown(value)
-
-
 def _same(value: Any) -> Any:
     return value
-
-
-def key_codec_of(node: Source) -> Codec:
-    """How the keys of a source lie in the log."""
-    return key_codec(node.key, node.origin.key_codec if isinstance(node.origin, FromStream) else None)
-
-
-def value_codec_of(node: Source | Sink) -> Codec:
-    """How the values of a source or a sink lie in the log."""
-    if isinstance(node, Sink):
-        return codec_of(node.value, node.value_codec)
-    return codec_of(node.value, node.origin.value_codec if isinstance(node.origin, FromStream) else None)

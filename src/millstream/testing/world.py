@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from typing import Any, NamedTuple, TypeAlias
 
+from millstream.codec.same import apart
 from millstream.testing.record import Out
 
 Place: TypeAlias = tuple[int, bytes | None]  # node, key
@@ -125,16 +125,3 @@ class World:
             frozenset((place, marked(waiting)) for place, waiting in self.held.items()),
             frozenset(self.states.items()),
         )
-
-
-def apart(value: Any) -> Any:
-    """A value that nobody else has: who changes it in place changes no other run, and no other branch."""
-    if type(value) in _FIXED:
-        return value
-    try:
-        return deepcopy(value)
-    except Exception:  # noqa: BLE001 - what cannot be copied, a generator perhaps, is shared
-        return value
-
-
-_FIXED = {type(None), bool, int, float, str, bytes}

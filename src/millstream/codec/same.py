@@ -1,0 +1,47 @@
+"""Values that stay as they are: copies for each who may change them, and bytes that bring the same back.
+
+>>> one = [1, 2]
+>>> two = apart(one)
+>>> two == one, two is one
+(True, False)
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from millstream.codec.codec import Codec
+from millstream.errors import WrongType, shown
+
+_FIXED = {type(None), bool, int, float, str, bytes}
+
+
+def apart(value: Any) -> Any:
+    """A value that nobody else has: who changes it in place changes nothing for others."""
+    if type(value) in _FIXED:
+        return value
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - what cannot be copied, a generator perhaps, is shared
+        return value
+
+
+def kept(codec: Codec, value: Any) -> bytes:
+    """A value as bytes; `WrongType` if it would come back as another."""
+    data = codec.encode(value)
+    again = codec.decode(data)
+    if again != value or type(again) is not type(value):
+        not_kept(value, again)
+    return data
+
+
+def not_kept(value: Any, again: Any) -> None:
+    """Refuse what would come back as something else.
+
+    NaN would not, though it is not equal to itself; and an int may become the float that it stands for.
+    """
+    if repr(value) != repr(again) and not (type(value) is int and type(again) is float and value == again):
+        raise WrongType(
+            f"{shown(value)} would come back as {shown(again)}: say its type, with state= or value="
+        )
