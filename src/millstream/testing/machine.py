@@ -374,10 +374,9 @@ class Machine:
 
     def _failed(self, node: Node, error: Exception, meta: Meta, value: Any) -> None:
         """Do what the step's policy says; nothing of the record is left behind."""
+        origin = Origin(meta.stream, meta.shard, meta.seq)
         if node.on_error == "fail":
-            raise step_failed(
-                node, error, Origin(meta.stream, meta.shard, meta.seq), meta.key, value
-            ) from error
+            raise step_failed(node, error, origin, meta.key, value) from error
         self.world.skipped[node.label] += 1
         if isinstance(node.on_error, DeadLetters):
             found = letter(node, error, origin, value)
