@@ -1,0 +1,1 @@
+"""Engines: the stage runtime, and Spark."""
