@@ -35,6 +35,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.daemon.module": "millstream_daemon",
     "spark.python.worker.reuse": "true",  # a worker's caches live on from epoch to epoch
     "spark.python.unix.domain.socket.enabled": "true",  # takes 40 ms off every job that has Python tasks
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
