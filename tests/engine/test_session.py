@@ -16,12 +16,14 @@ from millstream.errors import UsageError
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
+from pyspark.sql.streaming import StatefulProcessor
 from millstream.engine.spark.session import session
 from tests.engine.listening import addresses
 
 names = ["JAVA_HOME", "MILLSTREAM_JAVA", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"]
 before = [os.environ.get(name) for name in names]
-spark = session("tried", master="local[2]", settings={"spark.ui.enabled": "true"})
+settings = {"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "2"}
+spark = session("tried", master="local[2]", settings=settings)
 
 def pythons(batches):
     import pyarrow
@@ -36,6 +38,20 @@ found = {
     "variables": [os.environ.get(name) for name in names] == before,
 }
 spark.range(3).write.saveAsTable("kept")
+
+class Nothing(StatefulProcessor):
+    def init(self, handle):
+        handle.getValueState("seen", "seen long")
+    def handleInputRows(self, key, rows, timerValues):
+        return iter(rows)
+    def close(self):
+        pass
+
+groups = spark.readStream.table("kept").groupBy("id")
+same = groups.transformWithState(Nothing(), "id long", "append", "None")
+query = same.writeStream.format("memory").queryName("same").trigger(availableNow=True).start()
+query.awaitTermination()
+found["rows"] = spark.table("same").count()
 try:  # what Spark would log with 80 lines
     spark.range(2).mapInArrow(lambda batches: 1 / 0, "id long").collect()
 except Exception as error:
@@ -65,6 +81,7 @@ def test_a_session_is_quiet_and_listens_to_this_machine_only(tmp_path: Path) -> 
     assert found["port"] in [port for _, port in found["addresses"]]
     assert found["zone"] == "UTC"
     assert found["variables"]
+    assert found["rows"] == 3
     assert found["error"]
     assert list(here.iterdir()) == []
     assert [path.name[:20] for path in temporary.iterdir()] == ["millstream-warehouse"]
@@ -87,7 +104,9 @@ def test_the_callers_options_for_java_are_added_to_ours() -> None:
 def test_a_far_master_is_reached_by_the_addresses_that_spark_finds() -> None:
     chosen = settings_for("spark://far:7077", {}, verbose=False)
     assert "spark.driver.host" not in chosen
-    assert "SPARK_LOCAL_IP" not in variables_for("spark://far:7077", chosen)
+    found = variables_for("spark://far:7077", chosen, verbose=False)
+    assert "SPARK_LOCAL_IP" not in found
+    assert found["PYSPARK_PYTHON"] == sys.executable  # not a script that only this machine has
 
 
 def test_sparks_pages_are_never_shown_to_a_network() -> None:
@@ -96,7 +115,7 @@ def test_sparks_pages_are_never_shown_to_a_network() -> None:
         settings_for("spark://far:7077", ui, verbose=False)
     settings = {**ui, "spark.driver.host": "10.0.0.7", "spark.driver.bindAddress": "10.0.0.7"}
     chosen = settings_for("spark://far:7077", settings, verbose=False)
-    assert variables_for("spark://far:7077", chosen)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert variables_for("spark://far:7077", chosen, verbose=False)["SPARK_LOCAL_IP"] == "127.0.0.1"
 
 
 def test_nothing_is_written_into_the_current_directory() -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 LOGGING = Path(__file__).with_name("log4j2.properties")
+PYTHON = Path(__file__).with_name("quiet_python")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 UI = "spark.ui.enabled"
 ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
@@ -63,7 +64,7 @@ def session(
     builder = SparkSession.Builder().master(master).appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with variables(variables_for(master, chosen)):
+    with variables(variables_for(master, chosen, verbose=verbose)):
         return builder.getOrCreate()
 
 
@@ -84,10 +85,13 @@ def settings_for(master: str, settings: Mapping[str, str], *, verbose: bool) -> 
     return chosen
 
 
-def variables_for(master: str, chosen: Mapping[str, str]) -> dict[str, str]:
+def variables_for(master: str, chosen: Mapping[str, str], *, verbose: bool) -> dict[str, str]:
     """The environment that Spark is started in: its Java, the Python of its workers, where its pages are."""
     found = environment(find_java(os.environ, wheel_java()))
     found["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)  # not just any `python3`
+    if is_here(master) and not verbose:
+        found["MILLSTREAM_PYTHON"] = found["PYSPARK_PYTHON"]
+        found["PYSPARK_PYTHON"] = str(PYTHON)
     if is_here(master) or chosen[UI] != "false":
         found["SPARK_LOCAL_IP"] = LOOPBACK
     return found
