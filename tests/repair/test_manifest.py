@@ -221,6 +221,39 @@ def test_a_commit_that_was_stopped_does_not_come_back_where_others_were_written(
         assert values(log, 1) == FIRST
 
 
+def test_a_commit_that_was_stopped_is_not_told_as_lost_where_the_journal_has_others(tmp_path: Path) -> None:
+    """The one that took its first seqs is damaged; that it took them, the journal still says."""
+    make_log(tmp_path)
+    with open_log(tmp_path) as log:
+        log.create("b")
+        with (
+            mock.patch.object(Journal, "append", side_effect=StoreFailed("stopped")),
+            pytest.raises(StoreFailed),
+        ):
+            log.commit(Commit((Append("a", 0, LARGE), Append("b", 0, LARGE))))
+        log.append("a", b"the next", shard=0)
+        with log._folded():
+            pass
+        log.append("a", b"the last", shard=0)
+    (segment,) = [path for path in segments(tmp_path, "a") if b"the next" in path.read_bytes()]
+    flip(segment, segment.read_bytes().index(b"the next"))
+    segments(tmp_path, "b")[0].unlink()
+    manifest(tmp_path).unlink()
+    assert lost(repair(tmp_path)) == [("a", 0, 43, 46)]
+    assert_mended(tmp_path, [*FIRST, *SECOND, b"the last"], end=47)
+
+
+def test_bytes_that_a_flipped_bit_makes_text_are_damage(tmp_path: Path) -> None:
+    make_log(tmp_path)
+    db = apsw.Connection(str(manifest(tmp_path)))
+    db.execute("UPDATE facts SET data = cast(x'0091' AS TEXT) WHERE name GLOB 'end *'")
+    db.close()
+    findings = repair(tmp_path)
+    assert lost(findings) == []
+    assert any("the row 'end 0 0' cannot be read" in found.what for found in findings)
+    assert_mended(tmp_path, ALL)
+
+
 # -- the journal
 
 

@@ -38,6 +38,7 @@ from millstream.log.finding import Finding, Report, Step
 from millstream.log.state import ShardKey
 
 _NEW = "manifest.new"
+_NO_END = 1 << 62
 _NO_START = Start(0, 0)  # of a new manifest that no journal goes on from yet
 
 
@@ -155,11 +156,13 @@ class _Repair:
         named = {(extent.segment, extent.position) for extent in extents}
         for key, batch, why in rebuilt.left_out:
             extent = batch.extent
-            known = (extent.segment, extent.position) in named or extent.first >= tail.first(key, extent.next)
-            if known or key[0] not in names:
+            staged = batch.note.kind is Kind.STAGED
+            if (extent.segment, extent.position) in named or key[0] not in names:
                 continue
+            if tail.first(key, _NO_END) < (1 if staged else extent.next):
+                continue  # others were given its seqs, and so its commit never came to be
             name = names[key[0]]
-            if batch.note.kind is Kind.STAGED:
+            if staged:
                 found = Finding(why, name, key[1], extent.segment, extent.position)
             else:
                 found = finding_of(name, key, extent, f"a batch is left out: {why}")

@@ -83,7 +83,7 @@ class Salvage:
             for (line,) in self._db.execute(f"PRAGMA integrity_check({_PROBLEMS_MAX})"):
                 if line != "ok":
                     self._tell(f"SQLite says: {line}")
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             self._tell(f"SQLite cannot check it: {error}")
 
     def _read_state(self) -> None:
@@ -158,7 +158,9 @@ class Salvage:
             return None if row is None else decode(opened(name, row[0]))
         except (apsw.Error, Damaged, msgspec.DecodeError) as error:
             self._tell(str(error))
-            return None
+        except UnicodeDecodeError as error:  # a flipped bit makes text of bytes
+            self._tell(f"{NAME}: the row '{name}' cannot be read: {error}")
+        return None
 
     def _rows(self, query: str) -> Iterator[Row]:
         """All rows that SQLite gives, from either end, in order; those it gives from both ends once."""
