@@ -254,6 +254,18 @@ def test_bytes_that_a_flipped_bit_makes_text_are_damage(tmp_path: Path) -> None:
     assert_mended(tmp_path, ALL)
 
 
+@pytest.mark.timeout(60)
+def test_a_row_that_sqlite_refuses_does_not_keep_the_others_from_being_read(tmp_path: Path) -> None:
+    """It is shorter than its head says; each look at it set the query over all rows back to it."""
+    make_log(tmp_path)
+    length = manifest(tmp_path).read_bytes().index(b"end 0 0") - 4
+    flip(manifest(tmp_path), length, 2)
+    with open_log(tmp_path) as log:
+        assert any("malformed" in found.what for found in log.verify())
+    assert lost(repair(tmp_path)) == []
+    assert_mended(tmp_path, ALL)
+
+
 # -- the journal
 
 

@@ -131,7 +131,8 @@ class Salvage:
             seq = max(seq, kept.extent.next)
             self.extents.append((key, kept))
         self._end(last, seq)
-        for row in self._rows("SELECT name FROM facts WHERE name GLOB 'end *' ORDER BY name {0}"):
+        # All names first: an error in another query of a table can set one back that is at the same row.
+        for row in list(self._rows("SELECT name FROM facts WHERE name GLOB 'end *' ORDER BY name {0}")):
             try:
                 stream, shard = map(int, str(row[0]).split()[1:])
             except ValueError:
