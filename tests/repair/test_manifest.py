@@ -266,6 +266,44 @@ def test_a_row_that_sqlite_refuses_does_not_keep_the_others_from_being_read(tmp_
     assert_mended(tmp_path, ALL)
 
 
+def test_where_the_end_of_a_shard_is_known_the_rest_of_a_commit_is_not_asked_for(tmp_path: Path) -> None:
+    """The other part of the commit went with its stream; nothing but this batch can have had the seqs."""
+    make_log(tmp_path)
+    with open_log(tmp_path) as log:
+        log.create("b")
+        log.commit(Commit((Append("a", 0, LARGE), Append("b", 0, LARGE))))
+        with log._folded():
+            pass
+        log.delete("b")
+        with log._folded():
+            pass
+    flip(manifest(tmp_path), place_of_row(tmp_path, "extents", "shard = 0 AND first = 45") + 9)
+    flip(manifest(tmp_path), place_of_row(tmp_path, "state", "kind = 'offsets'") + 2)
+    assert lost(repair(tmp_path)) == []
+    assert_mended(tmp_path, ALL + SECOND, end=85)
+
+
+def test_a_stream_that_is_made_again_has_the_shards_that_other_rows_speak_of(tmp_path: Path) -> None:
+    """Of the third shard nothing is known but an offset, and the stream's segments are of before it was."""
+    make_log(tmp_path)
+    with open_log(tmp_path) as log:
+        log.alter("a", shards=3)
+        log.create("b", shards=3)
+        log.commit(Commit(offsets=(Offset("group", "a", 2, None, 0),)))
+        with log._folded():
+            pass
+        log.commit(Commit((Append("b", 0, SMALL),), offsets=(Offset("group", "b", 2, None, 0),)))
+    for name in ("a", "b"):
+        where = f"kind = 'streams' AND cast(key AS TEXT) LIKE '%{name}'"
+        flip(manifest(tmp_path), place_of_row(tmp_path, "state", where) + 2)
+    assert lost(repair(tmp_path)) == []
+    with open_log(tmp_path) as log:
+        assert (log.settings("a").shards, log.settings("b").shards) == (3, 3)
+        assert log.offsets("group") == {("a", 0): 2, ("a", 2): 0, ("b", 2): 0}
+        assert log.read("b", 0, 0).num_records == len(SMALL)
+    assert_mended(tmp_path, ALL)
+
+
 # -- the journal
 
 

@@ -15,12 +15,13 @@ is left to tell of, when the manifest is gone:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from millstream.errors import Damaged
+from millstream.log.check import SHARDS_MAX
 from millstream.log.file.disk import Disk
 from millstream.log.file.manifest import NAME, Fold, Kept, Start
 from millstream.log.file.recovery import HISTORIES_MAX
@@ -52,6 +53,7 @@ class Rebuilt(msgspec.Struct):
     findings: list[Finding]
     holes: list[Hole]
     left_out: list[tuple[ShardKey, Batch, str]]  # batches, and why
+    remade: set[int]  # streams whose settings are from their segments
 
 
 class Found(msgspec.Struct):
@@ -110,11 +112,6 @@ def _read(scan: Scan, found: Found, newest: dict[int, int]) -> None:
 
 def rebuild(found: Found, salvage: Salvage | None, start: Start | None, generation: int) -> Rebuilt:
     """A manifest for the journal that goes on from it; `start` None: there is no journal."""
-    doubts = _Doubts(found, start)
-    batches = {key: [b for b in some if doubts.about(key, b) is None] for key, some in found.batches.items()}
-    if start is None:
-        newest = max((b.note.commit for some in batches.values() for b in some), default=0)
-        start = Start(generation, max(doubts.settled, newest))
     kepts: dict[ShardKey, list[Kept]] = {}
     state = State()
     if salvage is not None:
@@ -126,14 +123,19 @@ def rebuild(found: Found, salvage: Salvage | None, start: Start | None, generati
     for change, _ in strange:
         state.load(*change)
     complete = salvage is not None and salvage.state_lost == 0 and not strange
-    if not complete:
-        _add_streams(state, found.abouts)
+    remade: set[int] = set() if complete else _add_streams(state, found.abouts)
+    widen(state, remade)
     open_ended = {
         key
-        for key in batches
+        for key in found.batches
         if not complete
         and (salvage is None or not (key in salvage.ended or key in state.shards or key in kepts))
     }
+    doubts = _Doubts(found, start, open_ended)
+    batches = {key: [b for b in some if doubts.about(key, b) is None] for key, some in found.batches.items()}
+    if start is None:
+        newest = max((b.note.commit for some in batches.values() for b in some), default=0)
+        start = Start(generation, max(doubts.settled, newest))
     holes = _fill(state, kepts, batches, salvage, open_ended)
     if not complete:
         _add_shards(state, kepts, batches, found)
@@ -150,7 +152,7 @@ def rebuild(found: Found, salvage: Salvage | None, start: Start | None, generati
     )
     known = {key for key in open_ended if key[0] in state.names}
     left_out = list(_left_out(found, kepts, known, doubts))
-    return Rebuilt(fold, state, findings, holes, left_out)
+    return Rebuilt(fold, state, findings, holes, left_out, remade)
 
 
 def _strange(state: State) -> list[tuple[Change, str]]:
@@ -195,8 +197,10 @@ def _settled(found: Found) -> int:
 class _Doubts:
     """Whether the commits of batches came to be, as far as that can be known."""
 
-    def __init__(self, found: Found, start: Start | None) -> None:
+    def __init__(self, found: Found, start: Start | None, open_ended: Collection[ShardKey]) -> None:
+        """Of all shards but those that are open-ended it is known which seqs came to be."""
         self.settled = _settled(found) if start is None else start.base
+        self._open_ended = open_ended
         self._journal = start is not None
         self._ends: dict[ShardKey, int] = {}
         self._seen: dict[_Origin, set[int]] = {}
@@ -234,9 +238,9 @@ class _Doubts:
             return ""  # if it came to be, the journal says so
         else:
             stopped = not whole or note.inline > 0
-        return (
-            f"not all parts of commit {note.commit} were found: it may have been stopped" if stopped else None
-        )
+        if not stopped or key not in self._open_ended:
+            return None
+        return f"not all parts of commit {note.commit} were found: it may have been stopped"
 
 
 def _origin(batch: Batch) -> _Origin:
@@ -245,14 +249,35 @@ def _origin(batch: Batch) -> _Origin:
     return batch.extent.segment.rpartition("/")[2].rpartition("-")[0], note.kind, note.commit, note.parts
 
 
-def _add_streams(state: State, abouts: dict[int, About]) -> None:
+def _add_streams(state: State, abouts: dict[int, About]) -> set[int]:
     """Streams that only segments know of; of two with one name, the later."""
     numbers = set(state.names)
+    added = set()
     for number, about in sorted(abouts.items()):
         known = state.streams.get(about.stream)
         if number not in numbers and (known is None or known.id < number):
             row = StreamRow(number, about.settings, about.created_ms)
             state.load(*state.streams.change(about.stream, row))
+            added.add(number)
+    return added
+
+
+def widen(state: State, remade: Collection[int]) -> None:
+    """Give streams whose settings may be older ones, or none, the shards that other rows speak of."""
+    counts: dict[int, int] = {}
+    keys = [*state.shards, *(key[1:] for key in state.offsets)]
+    keys += [key for seqs in state.pins.values() for key in seqs]
+    keys += [key for group in state.groups.values() for key in group.owners]
+    keys += [(row.stream, row.shard) for row in state.staged.values()]
+    for number, shard in keys:
+        if number in remade and number in state.names and shard < SHARDS_MAX:
+            counts[number] = max(counts.get(number, 0), shard + 1)
+    for number, count in counts.items():
+        name = state.names[number]
+        stream = state.streams[name]
+        if count > stream.settings.shards:
+            settings = msgspec.structs.replace(stream.settings, shards=count)
+            state.load(*state.streams.change(name, StreamRow(number, settings, stream.created_ms)))
 
 
 def _fill(

@@ -21,7 +21,7 @@ from millstream.log.file.disk import Disk
 from millstream.log.file.fold import folded
 from millstream.log.file.journal import Journal, generation_of, journal_name
 from millstream.log.file.lock import hold
-from millstream.log.file.manifest import NAME, Manifest, Start
+from millstream.log.file.manifest import NAME, Fold, Manifest, Start
 from millstream.log.file.mark import SyncedMark
 from millstream.log.file.reader import Reader
 from millstream.log.file.rebuild import Rebuilt, look, rebuild, strays
@@ -35,7 +35,7 @@ from millstream.log.file.sweep import segments_on
 from millstream.log.file.tail import Tail, batch_of, stretches
 from millstream.log.file.verify import finding_of, wrong_staged, wrong_with
 from millstream.log.finding import Finding, Report, Step
-from millstream.log.state import ShardKey
+from millstream.log.state import ShardKey, ShardRow, State
 
 _NEW = "manifest.new"
 _NO_END = 1 << 62
@@ -133,7 +133,7 @@ class _Repair:
         books.state.id = rebuilt.fold.start.base
         if journal is None or journal.generation != synced:
             position = 0
-        findings = self._replay(books, rebuilt.fold.start, journal, found.abouts, position)
+        findings = self._replay(books, rebuilt, journal, found.abouts, position)
         self._tell_rebuilt(rebuilt, salvage, books.tail)
         self.findings += findings
         self._mend(books, new=True)
@@ -170,16 +170,17 @@ class _Repair:
             self.aside.bytes_of(extent.segment, extent.position, extent.position + extent.length)
 
     def _replay(
-        self, books: Books, start: Start, journal: Journal | None, abouts: dict[int, About], synced: int
+        self, books: Books, rebuilt: Rebuilt, journal: Journal | None, abouts: dict[int, About], synced: int
     ) -> list[Finding]:
         """Take in the journal, as far as it can be read; gives what is wrong with it."""
+        start = rebuilt.fold.start
         if journal is None:
             what = f"{journal_name(start.generation)} is gone, and with it every commit since the last fold"
             nothing = self.disk.open_read(_NEW)  # it is never read: no commit goes on from here
             books.begin(Journal(self.disk, start.generation, nothing, start.base))
             return [Finding(what, segment=journal_name(start.generation))]
         books.begin(journal)
-        replay = Replay(books, abouts, synced)
+        replay = Replay(books, abouts, rebuilt.remade, synced)
         replay.run()
         return replay.findings
 
@@ -252,6 +253,7 @@ class _Repair:
             self.findings.append(Finding(f"a row of the state makes no sense: {why}", segment=NAME))
         if unsound:
             books.take(Changed(books.state.id + 1, tuple(change for change, _ in unsound)))
+            self._make_shards_again(books)
         wrong = wrong_staged(Reader(self.disk), books.state)
         for _, finding, extent in wrong:
             self.findings.append(finding)
@@ -260,10 +262,21 @@ class _Repair:
         if rows:
             books.take(Changed(books.state.id + 1, tuple(rows)))
 
+    def _make_shards_again(self, books: Books) -> None:
+        """A shard whose row made no sense is what its batches say; what is in none of the stream's goes."""
+        state = books.state
+        for key in [key for key in state.shards.dirty if key not in state.shards and key[0] in state.names]:
+            spans = [(kept.extent.first, kept.extent.next) for kept in books.manifest.extents_from(key, 0)]
+            spans += [(part.first, part.next) for part in books.tail.parts.get(key, ())]
+            if key[1] >= state.streams[state.names[key[0]]].settings.shards:
+                books.tail.parts.pop(key, None)
+            elif spans:
+                state.load(*state.shards.change(key, ShardRow(spans[0][0], spans[-1][1])))
+
     def _write(self, books: Books, bad: Sequence[tuple[ShardKey, Extent]], *, new: bool) -> None:
         """Make it so, and set aside what the log is better without."""
         segments = Segments(self.disk)
-        content = folded(books, segments)
+        content = _without_shards(folded(books, segments), books.state)
         segments.seal()
         if new:
             self.aside.copy(NAME)
@@ -311,3 +324,13 @@ class _Repair:
     def _tell(self, step: str, done: int = 0, total: int = 1) -> None:
         if self.report is not None:
             self.report(Step(f"repair: {step}", done, total))
+
+
+def _without_shards(content: Fold, state: State) -> Fold:
+    """Only shards go whose rows made no sense: in a fold a stream goes with each of its shards."""
+    gone = [key for key in state.shards.dirty if key not in state.shards and key[0] in state.names]
+    return msgspec.structs.replace(
+        content,
+        firsts={**content.firsts, **dict.fromkeys(gone, _NO_END)},
+        streams_gone=[number for number in content.streams_gone if number not in state.names],
+    )

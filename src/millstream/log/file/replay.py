@@ -25,6 +25,7 @@ from millstream.log.file.journal import (
     journal_name,
 )
 from millstream.log.file.manifest import Start
+from millstream.log.file.rebuild import widen
 from millstream.log.file.segment import About
 from millstream.log.file.sound import Unsound, judge_fence, judge_part
 from millstream.log.file.tail import batch_of
@@ -94,10 +95,11 @@ def _last(journal: Journal) -> int | None:
 class Replay:
     """Takes a journal into books."""
 
-    def __init__(self, books: Books, abouts: Mapping[int, About], synced: int) -> None:
-        """The books have begun the journal, and nothing of it was read."""
+    def __init__(self, books: Books, abouts: Mapping[int, About], remade: set[int], synced: int) -> None:
+        """The books have begun the journal, and nothing of it was read; of `remade` the settings are old."""
         self._books = books
         self._abouts = abouts
+        self._remade = set(remade)
         self._synced = synced
         self._name = journal_name(books.journal.generation)
         self._unknown: list[tuple[str, Part]] = []  # of streams that cannot be made again
@@ -118,6 +120,7 @@ class Replay:
                 for entry in entries:
                     self._take(entry)
             following = self._after_damage(journal)
+        widen(books.state, self._remade)
         for name, part in self._unknown:
             known = books.state.streams.get(name)
             if known is None or known.id < part.stream:  # else it was deleted, and made anew
@@ -196,6 +199,7 @@ class Replay:
         if about is not None:
             row = StreamRow(part.stream, about.settings, about.created_ms)
         state.load(*state.streams.change(name, row))
+        self._remade.add(part.stream)
         fact = state.fact
         next_stream = max(fact.next_stream, part.stream + 1)
         state.load(*state.facts.change("log", msgspec.structs.replace(fact, next_stream=next_stream)))
