@@ -1,8 +1,11 @@
 """The line in which the threads of a process wait to change a log: the first one works for all.
 
 A thread that finds somebody at work does not wait for its turn but for its result. Who has worked
-wakes those it has worked for, and the first of those that came meanwhile, to work for the next group.
-So a group grows while the one before it is synced, and nobody works for others for ever.
+wakes the first of those that came meanwhile, to work for the next group. So a group grows while the
+one before it is synced, and nobody works for others for ever.
+
+Those it has worked for are woken by the next one, when that is about to sleep: in its sync, or because
+it must wait. Woken at once they would only get in its way, for one thread at a time runs Python.
 """
 
 from __future__ import annotations
@@ -49,9 +52,13 @@ class Line(Generic[R]):
     """
 
     def __init__(self, work: Callable[[Sequence[R]], None]) -> None:
-        """Take what does the work for a group; it must not leave any of it undone in silence."""
+        """Take what does the work for a group; it must not leave any of it undone in silence.
+
+        It calls `wake_done` when it is about to sleep.
+        """
         self._work = work
         self._turn = Lock()
+        self._done: deque[R] = deque()  # and not woken yet
         self._door = Lock()  # around the two below
         self._queue: deque[R] = deque()
         self._first: R | None = None  # who works for all, or is about to
@@ -66,6 +73,8 @@ class Line(Generic[R]):
             if self._first is not request:
                 request.wait()
             if not request.done:
+                if self._turn.locked():  # by one who may keep it for long
+                    self.wake_done()
                 with self._turn:
                     while not request.done:
                         self._work_for_all()
@@ -82,18 +91,26 @@ class Line(Generic[R]):
         try:
             self._work(requests)
         finally:
+            self.wake_done()
             for request in requests:
                 request.done = True
-                request.wake()
+                self._done.append(request)
+
+    def wake_done(self) -> None:
+        """Wake those whom the ones before have worked for."""
+        with suppress(IndexError):  # another wakes them too
+            while self._done:
+                self._done.popleft().wake()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Have a turn; who submits meanwhile waits for it to end."""
         with self._turn:
+            self.wake_done()
             yield
 
     def _pass_on(self, request: R) -> None:
-        """Who was the first lets the next of those that wait work for them."""
+        """Who was the first lets the next one work for those that wait, and wake those that are done."""
         if self._first is not request:
             return
         with self._door:
@@ -102,3 +119,5 @@ class Line(Generic[R]):
             self._first = self._queue[0] if self._queue else None
             if self._first is not None:
                 self._first.wake()
+                return
+        self.wake_done()

@@ -47,7 +47,7 @@ class Turnstile:
     def enter(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Wait for our turn; where there are no files, and none can be made, nobody else has one.
 
-        `meanwhile` is done again and again while others have it, right before each further look.
+        `meanwhile` is done again and again while others have it: before a wait, and before each further look.
         """
         if self._writer < 0 or self._gate < 0:
             return
@@ -56,8 +56,12 @@ class Turnstile:
             for look in range(_LOOKS):
                 if not held_by_other(self._writer):
                     return
+                if not look:
+                    meanwhile()
                 select.select((), (), (), _PAUSE_SECONDS_MAX if look else _PAUSE_SECONDS_MAX / 10)
                 meanwhile()
+        else:
+            meanwhile()
         self._slips = 0
         fcntl.flock(self._gate, fcntl.LOCK_EX)
         try:

@@ -187,6 +187,7 @@ class FileLog(StateLog):
 
     def _catch_up(self) -> None:
         """Take in what others write while they have their turns, so that ours is short."""
+        self._line.wake_done()
         self._books.refresh(alone=False)
 
     def _leave_turn(self) -> None:
@@ -225,6 +226,7 @@ class FileLog(StateLog):
         try:
             with self._lock, self._in_turn as state:
                 self._commit_all(requests, state)
+            self._line.wake_done()
             if any(request.synced and request.error is None for request in requests):
                 self._sync()
         except MillstreamError as error:
