@@ -36,7 +36,7 @@ def shard_of(key: bytes, shards: int) -> int:
 
 def shards_of(keys: pa.Array, shards: int) -> Numbers:
     """The shard of each key of a binary array; -1 where the key is null."""
-    found = (_hashes(keys) & np.uint32(_SIGN)).astype(np.int64) % shards
+    found = (hashes_of(keys) & np.uint32(_SIGN)).astype(np.int64) % shards
     if keys.null_count:
         found[keys.is_null().to_numpy(zero_copy_only=False)] = NO_KEY
     return found
@@ -60,7 +60,7 @@ def murmur2(key: bytes) -> int:
     return value ^ value >> 15
 
 
-def _hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
+def hashes_of(keys: pa.Array) -> npt.NDArray[np.uint32]:
     """The hash of each key, word by word over all keys at once."""
     keys = keys.cast(pa.binary()) if keys.type != pa.binary() else keys
     _, offsets_buffer, data = keys.buffers()

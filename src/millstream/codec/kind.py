@@ -67,6 +67,41 @@ def _exact(info: kinds.Type, seen: set[type]) -> bool:
             return True
 
 
+def is_fixed(kind: object) -> bool:
+    """Whether the values of a type can never be changed in place.
+
+    >>> is_fixed(tuple[str, int]), is_fixed(list[int]), is_fixed(Any)
+    (True, False, False)
+    """
+    try:
+        return _fixed(kinds.type_info(kind), set())
+    except (TypeError, NameError):  # as above
+        return False
+
+
+def _fixed(info: kinds.Type, seen: set[type]) -> bool:
+    match info:
+        case kinds.UnionType(types):
+            return all(_fixed(one, seen) for one in types)
+        case kinds.TupleType(item_types):
+            return all(_fixed(one, seen) for one in item_types)
+        case kinds.VarTupleType(item_type) | kinds.FrozenSetType(item_type):
+            return _fixed(item_type, seen)
+        case kinds.StructType() | kinds.DataclassType() | kinds.NamedTupleType():
+            if info.cls in seen:
+                return True
+            inner = seen | {info.cls}
+            return _is_frozen(info.cls) and all(_fixed(field.type, inner) for field in info.fields)
+        case _:
+            return not isinstance(info, _CHANGING)
+
+
+def _is_frozen(kind: type) -> bool:
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_config__.frozen
+    return issubclass(kind, tuple) or bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+
+
 def custom_in(kind: object) -> object | None:
     """A class within a type of which nothing says what it is made of; None: there is none."""
     try:
@@ -134,3 +169,15 @@ def _inner(info: kinds.Type) -> Iterable[kinds.Type]:
             return [field.type for field in info.fields]
         case _:
             return ()
+
+
+_CHANGING = (
+    kinds.AnyType,
+    kinds.CustomType,
+    kinds.RawType,
+    kinds.CollectionType,
+    kinds.DictType,
+    kinds.TypedDictType,
+    kinds.ByteArrayType,
+    kinds.MemoryViewType,
+)

@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 from millstream.codec.codec import Codec
+from millstream.codec.kind import is_exact, is_fixed
 from millstream.errors import WrongType, shown
 
 _FIXED = {type(None), bool, int, float, str, bytes}
@@ -25,6 +27,16 @@ def apart(value: Any) -> Any:
         return deepcopy(value)
     except Exception:  # noqa: BLE001 - what cannot be copied, a generator perhaps, is shared
         return value
+
+
+def copier(kind: Any, codec: Codec) -> Callable[[Any], Any] | None:
+    """What makes values somebody's own, by a codec that is exact; None: nobody can change them."""
+    if is_fixed(kind):
+        return None
+    if not is_exact(kind):
+        return apart
+    encode, decode = codec.encode, codec.decode
+    return lambda value: decode(encode(value))
 
 
 def kept(codec: Codec, value: Any) -> bytes:

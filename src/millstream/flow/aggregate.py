@@ -38,6 +38,23 @@ class Aggregate(Generic[V, A, R]):
     result: Any = Any
 
 
+class Field:
+    """A field of a value, by its name: of a struct or dataclass, or of a dict.
+
+    >>> Field("cents")({"cents": 30})
+    30
+    """
+
+    def __init__(self, name: str) -> None:
+        """The field of this name."""
+        self.name = name
+        self.__qualname__ = self.__name__ = name
+
+    def __call__(self, value: Any) -> Any:
+        """The field of a value."""
+        return value[self.name] if isinstance(value, dict) else getattr(value, self.name)
+
+
 def count() -> Aggregate[Any, int, int]:
     """How many values there were."""
     return Aggregate("count", 0, lambda _: 1, _add, _same, state=int, result=int)

@@ -201,6 +201,18 @@ class Flow:
             raise InvalidFlow(f"flow '{self.name}' cannot be run; {some} wrong:\n{text}", problems=lines)
         return Graph(self.name, tuple(self._nodes), self._on_error)
 
+    def run(self, url: str, **options: Any) -> Any:
+        """Run it on Spark, on the log at this URL; gives a summary when it has ended.
+
+        `until`: "end" (of what the inputs have now), seconds, or None: until it is stopped. `finish=True`
+        closes it then. `master`: where Spark is ("local[*]": here). `pages`: into how many parts states are
+        divided. `latency_ms`: what to aim at. `checkpoint`: the folder for what Spark keeps.
+        `max_epochs`, `on_epoch`, `settings` (Spark's own), `verbose`: see `millstream.engine.spark`.
+        """
+        from importlib import import_module  # engines know flows, not the other way round
+
+        return import_module("millstream.engine.spark").run(self, url, **options)
+
     def graph(self, form: Literal["text", "mermaid", "dot"] = "text") -> str:
         """A picture of it."""
         return picture(self.build(), form)

@@ -1,0 +1,1 @@
+"""The stage runtime: what runs of a flow in each task, in plain Python and Arrow. No engine is known here."""

@@ -1,0 +1,143 @@
+"""Jobs: a flow is cut at its named streams into jobs, and a job at its regroupings into levels.
+
+A level is what happens to records between two regroupings, in one task: level 0 where they are read, the
+others where the records of a page are. An edge from one level to a deeper one is a way for parcels.
+
+>>> from millstream.flow import Flow
+>>> flow = Flow("words")
+>>> words = flow.source("lines", value=str).flat_map(str.split).group_by(str.lower, key=str)
+>>> flow.stream("counts", words.count()).updates().sink("copy")
+>>> [(job.name, job.depth) for job in jobs_of(flow.build())]
+[('words.counts', 1), ('words.copy', 0)]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from millstream.flow.graph import Graph
+from millstream.flow.node import DeadLetters, Group, Node, Sink, Source, Stateful
+from millstream.flow.steps import Combine
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way into a node of a deeper level: `place` says by which of its inputs."""
+
+    node: Node
+    place: int
+    level: int  # of the node
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """The node's id and the place."""
+        return self.node.id, self.place
+
+
+@dataclass(frozen=True)
+class Job:
+    """What runs as one query: nodes that are connected by other ways than a named stream."""
+
+    name: str
+    graph: Graph
+    nodes: tuple[Node, ...]
+
+    @cached_property
+    def levels(self) -> dict[Node, int]:
+        """The level of each node: of a group it is that of what comes out."""
+        found: dict[Node, int] = {}
+        for node in self.nodes:
+            above = max((found[one] for one in node.upstream), default=0)
+            found[node] = above + (isinstance(node, Group) and not self.stays(node))
+        return found
+
+    def stays(self, node: Group) -> bool:
+        """Whether records are already where a group would bring them: by the key that they have."""
+        return node.function is None and node.upstream[0].grouped
+
+    @cached_property
+    def depth(self) -> int:
+        """How many regroupings records go through at most."""
+        return max(self.levels.values(), default=0)
+
+    @cached_property
+    def sources(self) -> dict[str, list[Source]]:
+        """The sources, by what they read."""
+        found: dict[str, list[Source]] = {}
+        for node in self.nodes:
+            if isinstance(node, Source):
+                found.setdefault(node.name, []).append(node)
+        return found
+
+    def targets(self, node: Node) -> list[tuple[Node, int]]:
+        """Those that read from a node, and by which of their inputs."""
+        return self.graph.targets[node]
+
+    def edge(self, node: Node, target: Node, place: int) -> Edge | None:
+        """The edge between two nodes of the job, if they are at different levels."""
+        if self.levels[target] == self.levels[node]:
+            return None
+        return Edge(target, place, self.levels[target])
+
+    @cached_property
+    def edges(self) -> dict[tuple[int, int], Edge]:
+        """All edges between levels, by id."""
+        found = (self.edge(node, *target) for node in self.nodes for target in self.targets(node))
+        return {edge.id: edge for edge in found if edge is not None}
+
+    def at(self, level: int) -> tuple[Node, ...]:
+        """The nodes of a level, in an order in which each comes after those it reads from."""
+        return tuple(node for node in self.nodes if self.levels[node] == level)
+
+    def streams_at(self, level: int) -> list[str]:
+        """The streams that a level writes, dead letters too."""
+        nodes = [*self.at(level), *(self._groups_into_deeper(level))]
+        found = {node.stream for node in nodes if isinstance(node, Sink)}
+        found |= {node.on_error.stream for node in nodes if isinstance(node.on_error, DeadLetters)}
+        return sorted(found)
+
+    def _groups_into_deeper(self, level: int) -> list[Node]:
+        """Groups whose functions are called at a level: what comes out of them is at a deeper one."""
+        return [
+            node
+            for node in self.nodes
+            if isinstance(node, Group) and not self.stays(node) and self.levels[node.upstream[0]] == level
+        ]
+
+    @cached_property
+    def stateful(self) -> dict[str, Stateful]:
+        """The steps that keep a state, by name."""
+        return {node.name: node for node in self.nodes if isinstance(node, Stateful)}
+
+    def combined(self, edge: Edge) -> Stateful | None:
+        """The aggregate that all records of an edge go to, and only they: it can be combined before."""
+        targets = self.targets(edge.node) if isinstance(edge.node, Group) else []
+        target = targets[0][0] if len(targets) == 1 else None
+        if isinstance(target, Stateful) and isinstance(target.step, Combine) and target.on_error == "fail":
+            return target
+        return None
+
+
+def jobs_of(graph: Graph) -> list[Job]:
+    """The jobs of a flow, named after the first of the streams that each writes."""
+    root: dict[Node, Node] = {node: node for node in graph.nodes}
+
+    def find(node: Node) -> Node:
+        while root[node] is not node:
+            node = root[node]
+        return node
+
+    for node in graph.nodes:
+        for one in node.upstream:
+            root[find(one)] = find(node)
+    parts: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        parts.setdefault(find(node), []).append(node)
+    jobs = []
+    for nodes in parts.values():
+        written = sorted(node.stream for node in nodes if isinstance(node, Sink))
+        letters = sorted(node.on_error.stream for node in nodes if isinstance(node.on_error, DeadLetters))
+        if written or letters:  # what writes nothing need not run
+            jobs.append(Job(f"{graph.name}.{[*written, *letters][0]}", graph, tuple(nodes)))
+    return jobs
