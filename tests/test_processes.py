@@ -410,3 +410,29 @@ def test_reading_goes_on_while_a_sync_takes_long_and_others_wait_to_write(url: s
             thread.join(60)
         assert went_on
         assert log.ends("s") == [(0, 3)]
+
+
+def test_what_others_add_to_a_segment_while_it_is_synced_is_synced_by_the_next_synced_commit(
+    url: str,
+) -> None:
+    path = url.removeprefix("file:")
+    many = [(1, None, b"v" * 100, None)] * 2_500  # so many go to a segment at once
+    disk = SlowDisk(path)
+    with (
+        millstream.open(url, upkeep=False) as other,
+        FileLog(path, clock=SystemClock(), upkeep=False, disk=disk) as log,
+    ):
+        log.create("s")
+        other.commit(Commit((Append("s", 0, many),)))
+        disk.go.clear()
+        disk.asked.clear()
+        syncing = threading.Thread(target=lambda: log.append("s", b"synced", durability="synced"))
+        syncing.start()
+        assert disk.asked.wait(60)
+        other.commit(Commit((Append("s", 0, many),)))  # into the same segment
+        assert log.ends("s") == [(0, 5_001)]  # it is known here before the sync has ended
+        disk.go.set()
+        syncing.join(60)
+        assert log._books.tail.unsynced
+        log.append("s", b"synced too", durability="synced")
+        assert not log._books.tail.unsynced

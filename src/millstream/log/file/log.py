@@ -174,9 +174,7 @@ class FileLog(StateLog):
         if not self._writable:
             raise ReadOnly(f"{self!r} cannot be written: check the directory's owner and permissions")
         if self._sync_error is not None:
-            raise SyncFailed(
-                f"{self._sync_error}. Nothing more is acknowledged until {self!r} is opened again"
-            )
+            raise self._refusal()
         try:
             self._turnstile.enter(self._catch_up)
             self._refresh_alone()
@@ -257,8 +255,7 @@ class FileLog(StateLog):
             request.receipt = self._receipt(entry, request.commit, state)
         if entries:
             self._books.append(entries)
-            self.counts["commits"] += len(entries)
-            self.counts["commit_groups"] += 1
+            self.counts.update(commits=len(entries), commit_groups=1)
 
     # -- placing records
 
@@ -349,22 +346,27 @@ class FileLog(StateLog):
         """Make everything durable that the books know of; a failure is for good."""
         with self._lock:
             books, journal = self._books, self._books.journal
-            segments, position, settled = sorted(books.tail.unsynced), journal.end, books.settled
+            tail, position, settled = books.tail, journal.end, books.settled
+            segments, tail.unsynced = sorted(tail.unsynced), set()  # others may add to them meanwhile
         try:
             if not settled:
                 books.manifest.settle()
             self._segments.sync(segments)
             journal.sync()
-        except MillstreamError as error:
-            self._sync_error = f"a sync failed, so it is not known what is durable: {error}"
-            raise SyncFailed(
-                f"{self._sync_error}. Nothing more is acknowledged until {self!r} is opened again"
-            ) from error
+        except BaseException as error:
+            with self._lock:
+                tail.unsynced.update(segments)
+            if isinstance(error, MillstreamError):
+                self._sync_error = f"a sync failed, so it is not known what is durable: {error}"
+                raise self._refusal() from error
+            raise
         with self._lock:
-            books.tail.unsynced.difference_update(segments)
             books.settled = books.settled or books.journal is journal
         self._mark.write(journal.generation, position)
         self.counts["syncs"] += 1
+
+    def _refusal(self) -> SyncFailed:
+        return SyncFailed(f"{self._sync_error}. Nothing more is acknowledged until {self!r} is opened again")
 
     def _after_commit(self) -> None:
         """Fold when it is due; it is no part of what was committed, so what fails is only counted."""
@@ -474,7 +476,7 @@ class FileLog(StateLog):
             self._watches.close()  # who waits wakes up, and finds the log closed
 
     def _close_books(self) -> None:
-        """Leave the log as the next one likes to find it; what fails here is only work for later."""
+        """Leave the log as the next one likes to find it; what fails is only work for later."""
         try:
             self._segments.seal()
             if self._books.tail.entries >= FOLD_AT_CLOSE_ENTRIES:
