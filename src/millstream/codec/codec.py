@@ -32,6 +32,9 @@ class Codec(NamedTuple):
     kind: Any
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
+    # The same for loops over many: what they raise is whatever the package below raises.
+    bare_encode: Callable[[Any], bytes]
+    bare_decode: Callable[[bytes], Any]
 
 
 def codec_of(kind: Any, name: str | None = None) -> Codec:
@@ -55,7 +58,7 @@ def state_codec(kind: Any, records: Mapping[str, type] | None = None) -> Codec:
         with suppress(WrongType):  # which of a union's types it is, msgpack cannot always say
             return codec_of(kind, "msgpack")
     anything = Anything(records)
-    return Codec("anything", kind, anything.encode, anything.decode)
+    return Codec("anything", kind, anything.encode, anything.decode, anything.encode, anything.decode)
 
 
 @lru_cache(maxsize=1_000)
@@ -65,19 +68,22 @@ def _made(kind: Any, name: str) -> Codec:
             raise WrongType(
                 f"values of type {named(kind)} are not written as {name!r}: use 'json' or 'msgpack'"
             )
-        return Codec(name, kind, *((_encode_str, _decode_str) if name == "str" else (_as_bytes, _as_bytes)))
+        if name == "str":
+            return Codec(name, kind, _encode_str, _decode_str, _encode_str, bytes.decode)
+        return Codec(name, kind, _as_bytes, _as_bytes, _as_bytes, _as_bytes)
     if name not in {"json", "msgpack"}:
         raise UsageError(f"there is no codec {name!r}: expected {', '.join(map(repr, CODECS))}")
     module = msgspec.json if name == "json" else msgspec.msgpack
-    decode = _decoder(name, kind, module.Decoder(kind).decode)
-    return Codec(name, kind, _encoder(name, module.Encoder().encode), decode)
+    encode, decode = module.Encoder().encode, module.Decoder(kind).decode
+    return Codec(name, kind, _encoder(name, encode), _decoder(name, kind, decode), encode, decode)
 
 
 @lru_cache(maxsize=1_000)
 def _canonical(kind: Any, name: str) -> Codec:
     found = _made(kind, name)
     module = msgspec.json if name == "json" else msgspec.msgpack
-    return found._replace(encode=_encoder(name, module.Encoder(order="deterministic").encode))
+    encode = module.Encoder(order="deterministic").encode
+    return found._replace(encode=_encoder(name, encode), bare_encode=encode)
 
 
 def _encoder(name: str, encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

@@ -24,23 +24,52 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Key: TypeAlias = bytes | None
 
 
+class Forms:
+    """The different keys of a column as arrays, made once for all parts of it."""
+
+    __slots__ = ("_arrow", "_table", "_unique")
+
+    def __init__(self, unique: list[Key], arrow: pa.Array | None = None) -> None:
+        """Made when they are asked for."""
+        self._unique = unique
+        self._arrow = arrow
+        self._table: npt.NDArray[np.object_] | None = None
+
+    @property
+    def table(self) -> npt.NDArray[np.object_]:
+        """As objects."""
+        if self._table is None:
+            self._table = np.empty(len(self._unique), object)
+            self._table[:] = self._unique
+        return self._table
+
+    @property
+    def arrow(self) -> pa.Array:
+        """As Arrow."""
+        if self._arrow is None:
+            self._arrow = pa.array(self._unique, pa.binary())
+        return self._arrow
+
+
 class Keys:
     """A column of keys: numbers into the different ones."""
 
-    __slots__ = ("_list", "codes", "unique")
+    __slots__ = ("_forms", "_list", "codes", "unique")
 
-    def __init__(self, codes: Numbers, unique: list[Key]) -> None:
-        """Take the number of each row's key."""
+    def __init__(self, codes: Numbers, unique: list[Key], forms: Forms | None = None) -> None:
+        """Take the number of each row's key; `forms` are those of the same keys, if there are some."""
         self.codes = codes
         self.unique = unique
         self._list: list[Key] | None = None
+        self._forms = Forms(unique) if forms is None else forms
 
     @classmethod
     def of(cls, keys: Sequence[Key] | pa.Array) -> Keys:
         """From plain keys."""
         column = keys if isinstance(keys, pa.Array) else pa.array(keys, pa.binary())
         coded = column.dictionary_encode("encode")
-        return cls(coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist())
+        unique = coded.dictionary.to_pylist()
+        return cls(coded.indices.to_numpy().astype(np.int64), unique, Forms(unique, coded.dictionary))
 
     @classmethod
     def same(cls, key: Key, count: int) -> Keys:
@@ -50,23 +79,25 @@ class Keys:
     def plain(self) -> list[Key]:
         """The key of each row."""
         if self._list is None:
-            table = np.empty(len(self.unique), object)
-            table[:] = self.unique
-            self._list = table[self.codes].tolist()
+            self._list = self._forms.table[self.codes].tolist()
         return self._list
 
     def arrow(self) -> pa.Array:
         """The same as Arrow."""
-        return pa.array(self.unique, pa.binary()).take(pa.array(self.codes))
+        return self.different.take(pa.array(self.codes))
+
+    @property
+    def different(self) -> pa.Array:
+        """The different ones as Arrow."""
+        return self._forms.arrow
 
     def take(self, rows: Numbers) -> Keys:
         """Those of some rows."""
-        return Keys(self.codes[rows], self.unique)
+        return Keys(self.codes[rows], self.unique, self._forms)
 
-    def used(self) -> list[Key]:
-        """The different keys that rows have."""
-        present = np.unique(self.codes)
-        return [self.unique[code] for code in present.tolist()]
+    def with_codes(self, codes: Numbers) -> Keys:
+        """The same keys for other rows."""
+        return Keys(codes, self.unique, self._forms)
 
 
 class Values:
@@ -92,6 +123,14 @@ class Values:
         found = next(one for one in (self.objects, self.raw, self.column) if one is not None)
         return len(found)
 
+    @property
+    def form(self) -> tuple[str, int]:
+        """Values of one form can be put together."""
+        if self.objects is not None:
+            return "objects", 0
+        column = self.column
+        return ("raw", id(self.reader)) if column is None else (str(column.type), 0)
+
     def take(self, rows: Numbers) -> Values:
         """Those of some rows."""
         if self.objects is not None:
@@ -102,6 +141,16 @@ class Values:
             return Values(raw=self.raw.take(indices), reader=self.reader)
         column = self.column
         return Values(column=None if column is None else column.take(indices), reader=self.reader)
+
+    def slice(self, start: int, stop: int) -> Values:
+        """Those that lie together."""
+        if self.objects is not None:
+            return Values(self.objects[start:stop])
+        if self.raw is not None:
+            return Values(raw=self.raw.slice(start, stop - start), reader=self.reader)
+        column = self.column
+        part = None if column is None else column.slice(start, stop - start)
+        return Values(column=part, reader=self.reader)
 
     def keep(self, flags: list[Any], rows: Numbers) -> Values:
         """Those whose flag is set, which are these rows."""
@@ -137,6 +186,12 @@ class Block:
             partial=self.partial,
         )
 
+    def slice(self, start: int, stop: int) -> Block:
+        """Those that lie together."""
+        keys = self.keys.with_codes(self.keys.codes[start:stop])
+        values = self.values.slice(start, stop)
+        return Block(self.rows[start:stop], self.times[start:stop], keys, values, partial=self.partial)
+
     def keep(self, flags: list[Any]) -> Block:
         """Those whose flag is set."""
         rows = np.flatnonzero(np.fromiter(map(bool, flags), bool, len(flags)))
@@ -162,7 +217,7 @@ def joined(blocks: Sequence[Block]) -> Block:
     times = np.concatenate([block.times for block in blocks])
     first = blocks[0].keys
     if all(block.keys.unique is first.unique for block in blocks):
-        keys = Keys(np.concatenate([block.keys.codes for block in blocks]), first.unique)
+        keys = first.with_codes(np.concatenate([block.keys.codes for block in blocks]))
     else:
         keys = Keys.of(pa.concat_arrays([block.keys.arrow() for block in blocks]))
     return Block(rows, times, keys, _joined([block.values for block in blocks]), partial=blocks[0].partial)

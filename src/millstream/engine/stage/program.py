@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from millstream.engine.stage.block import Block, Keys, Values, joined
 from millstream.engine.stage.job import Edge, Job
 from millstream.engine.stage.objects import as_objects
 from millstream.engine.stage.pures import pure_step
+from millstream.engine.stage.sending import packed
 from millstream.engine.stage.stateful import stateful_step
 from millstream.engine.stage.turn import Turn
 from millstream.engine.stage.ways import group_step, merge_step, sink_step
@@ -21,6 +23,9 @@ from millstream.errors import WrongType
 from millstream.flow.context import given
 from millstream.flow.failure import told
 from millstream.flow.node import Group, Merge, Node, Pure, Sink, Source, Stateful
+from millstream.flow.steps import Combine
+
+PART_RECORDS = 8_192
 
 Waiting = dict[Node, list[tuple[int, Block]]]
 
@@ -59,6 +64,37 @@ class Program:
 
     def run(self, inputs: Mapping[tuple[Node, int], Block], turn: Turn) -> None:
         """Have blocks go through all nodes; `inputs` says to which node, and by which of its ways."""
+        for part in self._parts(inputs) if not turn.finish else (inputs,):
+            self._run(part, turn)
+        turn.settle()
+
+    def _parts(self, inputs: Mapping[tuple[Node, int], Block]) -> Iterator[Mapping[tuple[Node, int], Block]]:
+        """So few records at a time that what is made of them stays in the processor's cache."""
+        count = sum(map(len, inputs.values()))
+        if not self._cut or count <= PART_RECORDS:
+            yield inputs
+            return
+        last = max(int(block.rows[-1]) for block in inputs.values() if len(block))
+        done = dict.fromkeys(inputs, 0)
+        for stop in range(PART_RECORDS, last + PART_RECORDS + 1, PART_RECORDS):
+            part = {}
+            for way, block in inputs.items():
+                end = int(block.rows.searchsorted(stop))
+                if end > done[way]:
+                    part[way] = block.slice(done[way], end)
+                    done[way] = end
+            yield part
+
+    @cached_property
+    def _cut(self) -> bool:
+        """Whether the level works record by record: nothing in it does better with many at once."""
+        if any(isinstance(node, Stateful) and isinstance(node.step, Combine) for node in self.nodes):
+            return False
+        if any(isinstance(node, Pure) and node.operation == "map_batches" for node in self.nodes):
+            return False
+        return any(isinstance(node, Pure | Stateful) for node in self.nodes)
+
+    def _run(self, inputs: Mapping[tuple[Node, int], Block], turn: Turn) -> None:
         waiting: Waiting = {}
         for (node, place), block in inputs.items():
             waiting.setdefault(node, []).append((place, block))
@@ -122,7 +158,7 @@ class Program:
                 block = as_objects(block, node.upstream[0], turn)
             block = self._groups[node](block, turn)
         if len(block):
-            turn.sent.setdefault(edge.id, []).append(block)
+            turn.sent.setdefault(edge.id, []).append(packed(self._job, edge, block))
 
 
 _EMPTY = np.empty(0, np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from millstream.codec import Codec, state_codec
 from millstream.engine.stage.ahead import combined_ahead
-from millstream.engine.stage.block import Block, Key, Numbers
+from millstream.engine.stage.block import Block, Numbers, Values, joined
 from millstream.engine.stage.job import Edge, Job
 from millstream.engine.stage.parcel import Header, encode_parcel
 from millstream.engine.stage.turn import Turn
@@ -46,13 +46,13 @@ class Sender:
         for edge_id, blocks in sent.items():
             edge = self._job.edges[edge_id]
             node = self._job.combined(edge) if self._ahead else None
-            for block in blocks:
+            for block in in_one_form(blocks):
                 before = edge.node.upstream[edge.place]
                 ready = block if node is None else combined_ahead(node, block, before, turn)
                 yield from self._by_page(edge, ready, turn, progress)
 
     def _by_page(self, edge: Edge, block: Block, turn: Turn, progress: int | None) -> Iterator[Sent]:
-        pages = pages_of(block.keys.unique, self._pages)[block.keys.codes]
+        pages = pages_of(block.keys.different, self._pages)[block.keys.codes]
         first = int(pages[0]) if len(pages) else 0
         if (pages == first).all():
             yield from self._parcels(edge, block, turn, progress, first)
@@ -62,14 +62,14 @@ class Sender:
         bounds = np.searchsorted(pages[order], np.arange(self._pages + 1)).tolist()
         for page, (start, stop) in enumerate(pairwise(bounds)):
             if stop > start:
-                part = _cut(whole, start, stop)
+                part = whole.slice(start, stop)
                 yield from self._parcels(edge, part, turn, progress, page)
 
     def _parcels(
         self, edge: Edge, block: Block, turn: Turn, progress: int | None, page: int
     ) -> Iterator[Sent]:
         for start in range(0, len(block), PARCEL_RECORDS):
-            part = block if len(block) <= PARCEL_RECORDS else _cut(block, start, start + PARCEL_RECORDS)
+            part = block if len(block) <= PARCEL_RECORDS else block.slice(start, start + PARCEL_RECORDS)
             yield Sent(page, self._parcel(edge, part, turn, progress))
 
     def _parcel(self, edge: Edge, block: Block, turn: Turn, progress: int | None) -> bytes:
@@ -119,13 +119,30 @@ class Sender:
             return values.raw, b""
         if values.column is not None:
             return values.column, pa.schema([pa.field("value", values.column.type)]).serialize().to_pybytes()
-        codec = travelling(self._job, edge, partial=block.partial)
-        objects = values.objects or []
-        try:
-            return pa.array(list(map(codec.encode, objects)), pa.binary()), b""
-        except WrongType as error:
-            node = edge.node.upstream[edge.place]
-            raise WrongType(f"the step '{node.label}' ({node.site}): {error}; say its type, value=") from None
+        return _written(self._job, edge, values.objects or [], partial=block.partial), b""
+
+
+def packed(job: Job, edge: Edge, block: Block) -> Block:
+    """A block with its values as they travel, so that objects can go; not those that are to be combined."""
+    if block.values.objects is None or job.combined(edge) is not None:
+        return block
+    values = Values(raw=_written(job, edge, block.values.objects, partial=block.partial))
+    return Block(block.rows, block.times, block.keys, values, partial=block.partial)
+
+
+def in_one_form(blocks: list[Block]) -> Iterator[Block]:
+    """Blocks that follow each other as one, where their values are in the same form."""
+    for _, alike in groupby(blocks, lambda block: (block.partial, *block.values.form)):
+        yield joined(list(alike))
+
+
+def _written(job: Job, edge: Edge, objects: list[Any], *, partial: bool) -> pa.Array:
+    codec = travelling(job, edge, partial=partial)
+    try:
+        return pa.array(list(map(codec.encode, objects)), pa.binary())
+    except WrongType as error:
+        node = edge.node.upstream[edge.place]
+        raise WrongType(f"the step '{node.label}' ({node.site}): {error}; say its type, value=") from None
 
 
 def travelling(job: Job, edge: Edge, *, partial: bool) -> Codec:
@@ -137,13 +154,8 @@ def travelling(job: Job, edge: Edge, *, partial: bool) -> Codec:
     return state_codec(kind, job.graph.records)
 
 
-def pages_of(keys: list[Key], pages: int) -> Numbers:
+def pages_of(keys: pa.Array, pages: int) -> Numbers:
     """The page of each key; what has none is in the first."""
-    if not keys:
+    if not len(keys):
         return np.empty(0, np.int64)
-    return np.maximum(buckets_of(pa.array(keys, pa.binary())), 0) % pages
-
-
-def _cut(block: Block, start: int, stop: int) -> Block:
-    """Rows that lie together."""
-    return block.take(np.arange(start, min(stop, len(block))))
+    return np.maximum(buckets_of(keys), 0) % pages

@@ -19,7 +19,6 @@ from millstream.flow.steps import Combine, Fold
 from millstream.operators import Meaning, meaning_of
 
 Step: TypeAlias = Callable[[Block, Turn], Block]
-Loop: TypeAlias = Callable[[dict[Key, Any], Sequence[Key], Sequence[Any], list[Any]], None]
 
 
 class Kept:
@@ -56,6 +55,55 @@ class Kept:
         states.set(key, None if data == self.zero else data)
 
 
+class Lively(dict[Key, Any]):
+    """The states of one step as objects: each is read when it is asked for first, and written at the end."""
+
+    def __init__(self, node: Stateful, keeps: Kept, states: States) -> None:
+        """None was asked for yet."""
+        self._node = node
+        self._keeps = keeps
+        self._states = states
+        self._seen: list[tuple[Numbers, Keys]] = []
+
+    def __missing__(self, key: Key) -> Any:
+        state = self[key] = self._keeps.get(self._states, key)
+        return state
+
+    def saw(self, block: Block) -> None:
+        """Remember which records were under which keys."""
+        self._seen.append((block.rows, block.keys))
+
+    def settle(self, turn: Turn) -> None:
+        """Write them."""
+        for key, state in self.items():
+            try:
+                self._keeps.set(self._states, key, state)
+            except WrongType as error:
+                row = next(rows[keys.plain().index(key)] for rows, keys in self._seen if key in keys.plain())
+                block = Block(np.array([row]), np.zeros(1, np.int64), Keys.same(key, 1), Values([None]))
+                turn.fail_at(self._node, error, block, 0, _VALUES)
+
+
+Loop: TypeAlias = Callable[[Lively, Sequence[Key], Sequence[Any], list[Any]], None]
+
+
+class _Values:
+    def __repr__(self) -> str:
+        return "its values of this epoch"
+
+
+_VALUES = _Values()
+
+
+def lively(node: Stateful, keeps: Kept, block: Block, turn: Turn) -> Lively:
+    """The states of a step in a turn."""
+    found = turn.live.get(node.name)
+    if not isinstance(found, Lively):
+        found = turn.live[node.name] = Lively(node, keeps, turn.states[node.name])
+    found.saw(block)
+    return found
+
+
 def stateful_step(node: Stateful, graph: Graph) -> Step:
     """What a stateful step makes of a block, given the states of its page, and at the end of a run."""
     keeps = Kept(node, graph)
@@ -67,7 +115,15 @@ def stateful_step(node: Stateful, graph: Graph) -> Step:
         step = _swift(node, keeps)
     if keeps.meaning.finish is None:
         return step
-    return lambda block, turn: joined([step(block, turn), *_finished(node, keeps, turn)])
+
+    def finishing(block: Block, turn: Turn) -> Block:
+        found = step(block, turn)
+        if not turn.finish:
+            return found
+        turn.settle()
+        return joined([found, *_finished(node, keeps, turn)])
+
+    return finishing
 
 
 def _swift(node: Stateful, keeps: Kept) -> Step:
@@ -75,11 +131,8 @@ def _swift(node: Stateful, keeps: Kept) -> Step:
     loop = _fold_loop(node.step, keeps) if isinstance(node.step, Fold) else _loop(keeps.meaning, keeps)
 
     def step(block: Block, turn: Turn) -> Block:
-        states = turn.states[node.name]
-        live = {key: keeps.get(states, key) for key in block.keys.used()}
         found: list[Any] = []
-        _run(node, block, turn, loop, live, found)
-        _keep(node, block, turn, keeps, live)
+        _run(node, block, turn, loop, lively(node, keeps, block, turn), found)
         if isinstance(node.step, Fold):
             return block.with_values(found)
         return block.spread(list(map(len, found)), list(chain.from_iterable(found)))
@@ -87,9 +140,7 @@ def _swift(node: Stateful, keeps: Kept) -> Step:
     return step
 
 
-def _run(
-    node: Stateful, block: Block, turn: Turn, loop: Loop, live: dict[Key, Any], found: list[Any]
-) -> None:
+def _run(node: Stateful, block: Block, turn: Turn, loop: Loop, live: Lively, found: list[Any]) -> None:
     """Go through a block; `found` tells how far it has come."""
     values = block.values.objects or []
     try:
@@ -98,26 +149,16 @@ def _run(
         turn.fail_at(node, error, block, len(found), values[len(found)])
 
 
-def _keep(node: Stateful, block: Block, turn: Turn, keeps: Kept, live: dict[Key, Any]) -> None:
-    states = turn.states[node.name]
-    for key, state in live.items():
-        try:
-            keeps.set(states, key, state)
-        except WrongType as error:
-            row = block.keys.plain().index(key)
-            turn.fail_at(node, error, block, row, (block.values.objects or [])[row])
-
-
 def _fold_loop(step: Fold, keeps: Kept) -> Loop:
     function, copy = step.run, keeps.copy
 
-    def loop(live: dict[Key, Any], keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
+    def loop(live: Lively, keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
         append = found.append
         for key, value in zip(keys, values, strict=True):
             live[key] = state = function(live[key], value)
             append(state)
 
-    def copying(live: dict[Key, Any], keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
+    def copying(live: Lively, keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
         for key, value in zip(keys, values, strict=True):
             live[key] = state = function(live[key], value)
             found.append(copy(state))  # type: ignore[misc]  # it is there where this loop is taken
@@ -128,7 +169,7 @@ def _fold_loop(step: Fold, keeps: Kept) -> Loop:
 def _loop(meaning: Meaning, keeps: Kept) -> Loop:
     run, copy = meaning.run, keeps.copy
 
-    def loop(live: dict[Key, Any], keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
+    def loop(live: Lively, keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
         for key, value in zip(keys, values, strict=True):
             live[key], outputs = run(live[key], value)
             found.append(outputs if copy is None else list(map(copy, outputs)))
@@ -167,10 +208,8 @@ def _combined(node: Stateful, combine: Combine, keeps: Kept) -> Step:
     loops = {partial: _combining(combine, partial=partial) for partial in (False, True)}
 
     def step(block: Block, turn: Turn) -> Block:
-        states = turn.states[node.name]
-        live = {key: keeps.get(states, key) for key in block.keys.used()}
+        live = lively(node, keeps, block, turn)
         _run(node, block, turn, loops[block.partial], live, [])
-        _keep(node, block, turn, keeps, live)
         rows = last_rows(block.keys)
         last = block.take(rows)
         found = [live[key] for key in last.keys.plain()]
@@ -188,7 +227,7 @@ def _combining(combine: Combine, *, partial: bool) -> Loop:
     """The loop that puts the values of each key together; of a `partial` block they are sums already."""
     plus, lift = combine.plus, None if partial else combine.lift
 
-    def loop(live: dict[Key, Any], keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
+    def loop(live: Lively, keys: Sequence[Key], values: Sequence[Any], found: list[Any]) -> None:
         append = found.append
         for key, value in zip(keys, values, strict=True):
             live[key] = plus(live[key], value if lift is None else lift(value))

@@ -66,6 +66,13 @@ class Write:
         self.values = values
 
 
+class Live(Protocol):
+    """The states of a step as objects, of keys that were touched."""
+
+    def settle(self, turn: Turn) -> None:
+        """Keep them."""
+
+
 class Turn:
     """One task's work for one epoch."""
 
@@ -78,7 +85,13 @@ class Turn:
         self.states: dict[str, States] = {}
         self.writes: dict[str, list[Write]] = {}
         self.sent: dict[tuple[int, int], list[Block]] = {}
+        self.live: dict[str, Live] = {}
         self.counts: Counter[str] = Counter()
+
+    def settle(self) -> None:
+        """Keep the states that are objects still."""
+        while self.live:
+            self.live.popitem()[1].settle(self)
 
     def write(self, stream: str, times: Numbers, keys: pa.Array, values: pa.Array) -> None:
         """Have records written when the turn is committed."""
@@ -87,9 +100,17 @@ class Turn:
             self.counts[f"out {stream}"] += len(times)
 
     def each(
-        self, node: Node, block: Block, function: Callable[..., Any], *columns: list[Any]
+        self,
+        node: Node,
+        block: Block,
+        function: Callable[..., Any],
+        *columns: list[Any],
+        why: Callable[[Any], Any] | None = None,
     ) -> tuple[list[Any], list[int]]:
-        """What a function makes of each row of some columns, and the rows that it failed on."""
+        """What a function makes of each row of some columns, and the rows that it failed on.
+
+        `why` is the same function where it tells better why it failed, and takes longer.
+        """
         found: list[Any] = []
         bad: list[int] = []
         given = columns[-1]
@@ -100,7 +121,7 @@ class Turn:
                 found.extend(made)
             except Exception as error:  # noqa: BLE001 - whatever the user's function raises
                 row = len(given) - length_hint(left) - 1
-                self.fail_at(node, error, block, row, given[row])
+                self.fail_at(node, _explained(error, why, given[row]), block, row, given[row])
                 bad.append(row)
             else:
                 return found, bad
@@ -124,6 +145,15 @@ def without(block: Block, rows: Iterable[int]) -> Block:
     flags = np.ones(len(block), bool)
     flags[list(rows)] = False
     return block.take(np.flatnonzero(flags))
+
+
+def _explained(error: Exception, why: Callable[[Any], Any] | None, value: Any) -> Exception:
+    if why is not None:
+        try:
+            why(value)
+        except Exception as better:  # noqa: BLE001 - as where it is used
+            return better
+    return error
 
 
 def _shown(node: Node, key: Key) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -119,6 +120,7 @@ def _bytes(node: Sink, *, own: bool) -> Callable[[Block, Turn], tuple[Block, pa.
     encode, decode = codec.encode, codec.decode
     scalars = _SCALARS.get(node.value)
     known = node.value is not Any
+    swift = _swift(codec) if known and not own else None
 
     def checked(value: Any) -> bytes | None:
         if value is None:
@@ -133,10 +135,32 @@ def _bytes(node: Sink, *, own: bool) -> Callable[[Block, Turn], tuple[Block, pa.
     def step(block: Block, turn: Turn) -> tuple[Block, pa.Array]:
         values = block.values.objects or []
         sure = scalars is not None and scalars.issuperset(map(type, values))
-        found, bad = turn.each(node, block, encode if sure else checked, values)
+        if swift is not None and not sure:
+            try:
+                return block, pa.array(swift(values), pa.binary())
+            except Exception:  # noqa: BLE001, S110 - which of them it is, and why, is found one by one
+                pass
+        found, bad = turn.each(node, block, codec.bare_encode if sure else checked, values, why=checked)
         return (without(block, bad) if bad else block), pa.array(found, pa.binary())
 
     return step
+
+
+def _swift(codec: Codec) -> Callable[[list[Any]], list[bytes]] | None:
+    """All values as bytes that are read again; None where an absent value would be taken for one."""
+    try:
+        codec.decode(codec.encode(None))
+    except WrongType:
+        pass
+    else:
+        return None
+
+    def swift(values: list[Any]) -> list[bytes]:
+        found = list(map(codec.bare_encode, values))
+        deque(map(codec.bare_decode, found), maxlen=0)
+        return found
+
+    return swift
 
 
 def _columns(node: Sink, column: pa.DataType) -> Callable[[Block, Turn], tuple[Block, pa.Array]]:
