@@ -206,8 +206,9 @@ class Flow:
 
         `until`: "end" (of what the inputs have now), seconds, or None: until it is stopped. `finish=True`
         closes it then. `master`: where Spark is ("local[*]": here). `pages`: into how many parts states are
-        divided. `latency_ms`: what to aim at. `checkpoint`: the folder for what Spark keeps.
-        `max_epochs`, `on_epoch`, `settings` (Spark's own), `verbose`: see `millstream.engine.spark`.
+        divided. `latency_ms`: what to aim at. `records_max`: how many records an epoch has at most.
+        `checkpoint`: the folder for what Spark keeps. `max_epochs`, `on_epoch`, `settings` (Spark's own),
+        `verbose`: see `millstream.engine.spark`.
         """
         from importlib import import_module  # engines know flows, not the other way round
 

@@ -11,8 +11,9 @@ BEHIND_S = 4.0  # of work in one epoch, where there is more than one could do in
 class Pace:
     """Learns from the epochs that were, how many records one may have."""
 
-    def __init__(self, latency_ms: int = 500) -> None:
-        """Aim at this latency."""
+    def __init__(self, latency_ms: int = 500, records_max: int | None = None) -> None:
+        """Aim at this latency; `records_max`: how many an epoch has where there are enough."""
+        self._records_max = records_max
         self._latency_s = latency_ms / 1_000
         self._rate = 0.0  # records a second
         self._behind = False
@@ -20,6 +21,8 @@ class Pace:
     @property
     def records(self) -> int:
         """How far it is worth looking ahead."""
+        if self._records_max is not None:
+            return self._records_max
         if not self._rate:
             return FIRST_RECORDS
         return int(min(RECORDS_MAX, max(FIRST_RECORDS, self._rate * BEHIND_S)))
