@@ -1,0 +1,1 @@
+"""The commands: one file for each, and `app` that puts them together."""
