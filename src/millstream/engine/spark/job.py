@@ -6,25 +6,32 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from millstream.engine.spark.setup import Setup
+from millstream.engine.spark.checkpoint import committed
+from millstream.engine.spark.prepare import Preparation, Wishes
+from millstream.engine.spark.setup import Setup, bounds_of
 from millstream.engine.spark.source import SCHEMA, JobSource
 from millstream.engine.spark.stages import PageProcessor
 from millstream.engine.spark.stop import StopFile
 from millstream.engine.spark.trouble import as_ours
+from millstream.engine.stage.description import Description, digest_of
 from millstream.engine.stage.inputs import StreamInput, input_of
 from millstream.engine.stage.job import Job
 from millstream.engine.stage.parcel import header_of
-from millstream.engine.stage.plan import Kind, Plan
+from millstream.engine.stage.plan import Plan
 from millstream.engine.stage.planlog import PlanReader
 from millstream.engine.stage.rest import at_rest
+from millstream.errors import MillstreamError
 from millstream.log.commit import Commit, Offset
 from millstream.log.log import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+Pause: TypeAlias = Callable[[float], object]
 
 
 class Epoch(NamedTuple):
@@ -41,38 +48,93 @@ class JobRun:
     """One job of a run."""
 
     def __init__(self, job: Job, log: Log, setup: Setup, told: Callable[[Epoch], None]) -> None:
-        """`told` is called after each epoch."""
+        """`setup` is for a first run; how it goes on, the past says. `told` is called after each epoch."""
         whole = setup.bounds is not None
         self.job = job
         self.epochs = 0
         self._log = log
-        self._setup = setup
         self._told = told
         self._inputs = {name: input_of(nodes[0], log, whole=whole) for name, nodes in job.sources.items()}
+        self._past = Preparation(job, log, Path(setup.folder), self._inputs, setup.pages)
+        self._description: Description | None = None
+        self._base = self._setup = setup
         self._plans = PlanReader(log, job.name)
         self._done: Plan | None = None  # the newest that was committed
         self._stop = StopFile(setup.folder)
         self._query: StreamingQuery | None = None
+        self._error: MillstreamError | None = None  # of the driver's own part of an epoch
 
-    def start(self, spark: SparkSession, *, kind: Kind = "records") -> None:
-        """Start the query, or go on with it; `kind` is that of its first new epoch."""
+    @property
+    def steps(self) -> list[str]:
+        """The steps that have states now."""
+        return self._past.steps
+
+    def begin(self, wishes: Wishes) -> None:
+        """Compare it with what it was, and settle what can be settled without running."""
+        self._settle_on(self._past.begin(wishes))
+
+    def _settle_on(self, now: Description) -> None:
+        """Go by a description: the setup follows from it."""
+        self._description = now
+        self._setup = self._base._replace(
+            run=now.run,
+            pages=now.pages,
+            depth=now.depth,
+            flow=digest_of(self.job),
+            first=now.first,
+            checkpoint=str(self._past.checkpoint(now)),
+            rebuild=now.target if now.target >= 0 else None,
+            kinds=((now.first + 1, "import"),) if now.phase == "importing" else (),
+            dropped=now.dropped,
+        )
+
+    def start(self, spark: SparkSession, pause: Pause) -> None:
+        """Start the query; before that, have states go where they belong now."""
+        before = self._description
+        goal = None if before is None else self._past.moves_to(before)
+        if before is not None and goal is not None:
+            before, epoch = self._past.export(before)
+            self._query_for(spark, self._setup._replace(bounds=(), kinds=((epoch, "export"),)))
+            self.wait_for(epoch, pause)
+            self.halt()
+            self.wait_for_edge(pause)
+            self.stop()
+            self._settle_on(self._past.arrive(before, goal, epoch))
+        self._query_for(spark, self._setup)
+
+    def finish(self, spark: SparkSession, pause: Pause) -> None:
+        """Close the job: one epoch in which steps give what they have left over."""
+        self.stop()
+        newest = self._plans.newest()
+        epoch = (newest.epoch if newest is not None else self._setup.first) + 1
+        self._setup = self._setup._replace(kinds=((epoch, "finish"),))
+        self._query_for(spark, self._setup)
+        self.wait_for(epoch, pause)
+
+    def _query_for(self, spark: SparkSession, setup: Setup) -> None:
         self._stop.clear()
-        setup = self._setup._replace(kind=kind)
         name = f"millstream {self.job.name}"
         source = type(name, (JobSource,), {"setup": setup})
         spark.dataSource.register(source)
         frame = spark.readStream.format(name).load()
         spark.conf.set("spark.sql.shuffle.partitions", str(setup.pages))
-        for level in range(1, self.job.depth + 1):
+        for level in range(1, (setup.depth or 0) + 1):
             stage = PageProcessor(setup, level)
             frame = frame.groupBy("page").transformWithState(stage, SCHEMA, "Append", "None")
-        writer = frame.writeStream.foreachBatch(self._finished_epoch).outputMode("append")
-        checkpoint = str(Path(setup.folder, "checkpoint"))
-        self._query = writer.option("checkpointLocation", checkpoint).queryName(self.job.name).start()
+        writer = frame.writeStream.foreachBatch(self._each_epoch).outputMode("append")
+        self._query = writer.option("checkpointLocation", setup.checkpoint).queryName(self.job.name).start()
 
-    def _finished_epoch(self, frame: DataFrame, number: int) -> None:
-        """Have the epoch done, and take what it reports."""
+    def _each_epoch(self, frame: DataFrame, number: int) -> None:
+        """Have the epoch done; what fails here is told as it is, not through Spark."""
         del number
+        try:
+            self._do_epoch(frame)
+        except MillstreamError as error:
+            self._error = error
+            raise
+
+    def _do_epoch(self, frame: DataFrame) -> None:
+        """Have the epoch done, and take what it reports."""
         begun = time.monotonic()
         counts: Counter[str] = Counter()
         for row in frame.collect():
@@ -102,6 +164,8 @@ class JobRun:
 
     def check(self) -> None:
         """Raise what stopped the query."""
+        if self._error is not None:
+            raise self._error
         query = self._query
         if query is not None and not query.isActive:
             error = query.exception()
@@ -110,19 +174,23 @@ class JobRun:
 
     def rests(self) -> bool:
         """Whether there is nothing to read any more, and nothing on its way."""
-        done, newest = self._done, self._plans.newest()
-        if (
-            newest is not None
-            and (done is None or done.epoch != newest.epoch)
-            and not self._committed(newest)
-        ):
+        newest = self._plans.newest()
+        if newest is not None and not self._is_done(newest):
             return False
-        return at_rest(newest, self._inputs, self._setup.bounds or {}, self._log.clock.now_ms())
+        bounds = bounds_of(self._setup) or {}
+        return at_rest(newest, self._inputs, bounds, self._log.clock.now_ms())
 
-    def _committed(self, plan: Plan) -> bool:
+    def _is_done(self, plan: Plan) -> bool:
         """Whether Spark has committed an epoch, in this run or before."""
-        folder = Path(self._setup.folder, "checkpoint", "commits")
-        return self._done is None and (folder / str(plan.epoch)).exists()
+        return plan == self._done or committed(
+            Path(self._setup.checkpoint), plan.epoch - self._setup.first - 1
+        )
+
+    def wait_for(self, epoch: int, pause: Pause) -> None:
+        """Until an epoch is done."""
+        while (newest := self._plans.newest()) is None or newest.epoch < epoch or not self._is_done(newest):
+            self.check()
+            pause(0.02)
 
     # -- stopping
 
@@ -130,11 +198,11 @@ class JobRun:
         """Have no further epoch planned."""
         self._stop.set()
 
-    def wait_for_edge(self, pause: Callable[[float], object]) -> None:
+    def wait_for_edge(self, pause: Pause) -> None:
         """Until no epoch is under way."""
         while (query := self._query) is not None and query.isActive:
             newest = self._plans.newest()
-            if newest is None or newest == self._done or self._committed(newest):
+            if newest is None or self._is_done(newest):
                 return
             pause(0.02)
 

@@ -6,13 +6,14 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from millstream.engine.spark.job import Epoch, JobRun
+from millstream.engine.spark.prepare import Wishes, clear
 from millstream.engine.spark.session import session
 from millstream.engine.spark.setup import Setup
 from millstream.engine.spark.ship import packed
@@ -52,8 +53,14 @@ class Options(NamedTuple):
     master: str = "local[*]"
     pages: int | None = None
     latency_ms: int = 500
+    records_max: int | None = None  # of an epoch
     checkpoint: str | None = None
     finish: bool = False
+    fresh: bool = False
+    rebuild: bool = False
+    accept_mixed: bool = False
+    drop_state: Sequence[str] = ()
+    skip: Sequence[tuple[str, int, int]] = ()
     max_epochs: int | None = None
     verbose: bool = False
     settings: Mapping[str, str] = {}
@@ -87,15 +94,25 @@ class _Run:
     def run(self) -> Summary:
         begun = time.monotonic()
         options = self._options
+        if options.fresh:
+            clear(self._log, [*self._graph.own_streams, *self._graph.dead_letters])
         make_streams(self._log, self._graph, self._pages)
+        wishes = Wishes(options.fresh, options.rebuild, options.accept_mixed, tuple(options.drop_state))
+        runs = [JobRun(job, self._log, self._setup(job), self._told) for job in jobs_of(self._graph)]
+        known = [step for one in runs for step in one.steps]
+        for step in options.drop_state:
+            if step not in known:
+                there = ", ".join(map(repr, known)) or "no steps"
+                raise UsageError(f"drop_state names {shown(step)}: there are states of {there}")
+        for one in runs:
+            one.begin(wishes)
         with ExitStack() as stack:
             stack.enter_context(_signals(self._stopping))
             name = f"millstream {self._graph.name}"
             spark = session(name, master=options.master, verbose=options.verbose, settings=options.settings)
-            runs = [JobRun(job, self._log, self._setup(job), self._told) for job in jobs_of(self._graph)]
             for one in runs:
                 stack.callback(one.stop)
-                one.start(spark)
+                one.start(spark, self._pause)
             why = self._wait(runs, begun)
             if options.finish and why == "end":
                 why = self._finish(runs, spark, begun)
@@ -112,17 +129,21 @@ class _Run:
             run=1,
             flow="",
             bounds=self._bounds(job),
+            skip=tuple(self._options.skip),
             latency_ms=self._options.latency_ms,
+            records_max=self._options.records_max,
             folder=str(folder / job.name),
+            checkpoint="",
         )
 
-    def _bounds(self, job: Job) -> dict[str, dict[int, int]] | None:
+    def _bounds(self, job: Job) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...] | None:
         """The ends of what comes from outside, as they are now; None: there is no end."""
         if self._options.until != "end":
             return None
         now, own = self._log.clock.now_ms(), self._graph.own_streams
         outside = {name: nodes[0] for name, nodes in job.sources.items() if name not in own}
-        return {name: input_of(node, self._log, whole=True).ends({}, now) for name, node in outside.items()}
+        inputs = {name: input_of(node, self._log, whole=True) for name, node in outside.items()}
+        return tuple((name, tuple(one.ends({}, now).items())) for name, one in inputs.items())
 
     def _told(self, epoch: Epoch) -> None:
         self._epochs += 1
@@ -146,7 +167,7 @@ class _Run:
         for one in runs:
             one.halt()
         for one in runs:
-            one.wait_for_edge(Event().wait)
+            one.wait_for_edge(self._pause)
         return why
 
     def _reason(self, runs: list[JobRun], begun: float) -> Why | None:
@@ -163,15 +184,15 @@ class _Run:
         """Close each job once, those that feed others first; what comes of it is done before the next."""
         why: Why = "end"
         for one in runs:
-            before = one.epochs
-            one.stop()
-            one.start(spark, kind="finish")
-            while one.epochs == before and why == "end":
-                one.check()
-                why = self._reason(runs, begun) or "end"
             if why == "end":
+                one.finish(spark, self._pause)
                 why = self._wait(runs, begun)
         return why
+
+    def _pause(self, seconds: float) -> None:
+        """Wait a little; a second wish to stop comes through."""
+        if self._stopping.wait(seconds):
+            Event().wait(seconds)
 
 
 def make_streams(log: Log, graph: Graph, shards: int) -> None:
@@ -208,6 +229,8 @@ def _check(url: str, options: Options) -> None:
         raise UsageError(f"until={shown(until)}: expected 'end', a number of seconds, or None for ever")
     if options.pages is not None and not 1 <= options.pages <= PAGES_MAX:
         raise UsageError(f"pages={shown(options.pages)}: expected 1 to {PAGES_MAX}")
+    if options.records_max is not None and options.records_max < 1:
+        raise UsageError(f"records_max={shown(options.records_max)}: expected how many, 1 or more")
     if options.latency_ms < 1:
         raise UsageError(f"latency_ms={shown(options.latency_ms)}: expected milliseconds, 1 or more")
     if options.finish and until != "end":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache
 from typing import NamedTuple
 
 from millstream.engine.spark.ship import unpacked
 from millstream.engine.stage.job import Job
 from millstream.engine.stage.plan import Kind
+from millstream.engine.stage.rest import Bounds
 from millstream.engine.stage.task import Worker
 from millstream.log.log import Log
 from millstream.log.open import open as open_log
@@ -23,10 +23,22 @@ class Setup(NamedTuple):
     tasks: int  # that read at the same time
     run: int
     flow: str  # digest of the description
-    bounds: dict[str, dict[int, int]] | None
+    bounds: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] | None
     latency_ms: int
-    folder: str = ""  # on the driver's machine: where the checkpoint is
-    kind: Kind = "records"
+    records_max: int | None  # of an epoch
+    folder: str  # of the job, on the driver's machine
+    checkpoint: str  # Spark's, in there or on a file system that the whole cluster has
+    kinds: tuple[tuple[int, Kind], ...] = ()  # epochs of another kind
+    first: int = -1  # the epoch before the first one of this checkpoint
+    depth: int | None = None  # of the checkpoint, where that is not the job's
+    rebuild: int | None = None
+    skip: tuple[tuple[str, int, int], ...] = ()
+    dropped: tuple[str, ...] = ()  # steps whose states do not come along
+
+
+def bounds_of(setup: Setup) -> Bounds | None:
+    """How far inputs are read, by input and shard; None: there is no end."""
+    return None if setup.bounds is None else {name: dict(ends) for name, ends in setup.bounds}
 
 
 @lru_cache(maxsize=8)
@@ -40,13 +52,20 @@ def job_of(setup: Setup) -> Job:
     return unpacked(setup.job)
 
 
-_WORKERS: dict[tuple[bytes, str, int, bool], Worker] = {}
+_WORKERS: dict[Setup, Worker] = {}
 
 
 def worker_of(setup: Setup) -> Worker:
     """The worker of this process: what it remembers outlives the epochs."""
-    key = hashlib.sha256(setup.job).digest(), setup.url, setup.pages, setup.bounds is not None
-    if key not in _WORKERS:
-        bounded = setup.bounds is not None
-        _WORKERS[key] = Worker(job_of(setup), log_at(setup.url), setup.pages, whole=bounded)
-    return _WORKERS[key]
+    found = _WORKERS.get(setup)
+    if found is None:
+        found = _WORKERS[setup] = Worker(
+            job_of(setup),
+            log_at(setup.url),
+            setup.pages,
+            whole=setup.bounds is not None,
+            depth=setup.depth,
+            skip=setup.skip,
+            dropped=setup.dropped,
+        )
+    return found

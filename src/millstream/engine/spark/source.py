@@ -12,11 +12,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from millstream.engine.spark.pages import page_ids
-from millstream.engine.spark.setup import Setup, job_of, log_at, worker_of
+from millstream.engine.spark.setup import Setup, bounds_of, job_of, log_at, worker_of
 from millstream.engine.spark.stop import StopFile
 from millstream.engine.stage.inputs import StreamInput, input_of
 from millstream.engine.stage.pace import Pace
-from millstream.engine.stage.plan import Plan, Range, decode_plan, encode_plan
+from millstream.engine.stage.plan import Plan, decode_plan, encode_plan
 from millstream.engine.stage.planlog import PlanLog
 from millstream.engine.stage.planner import Planner
 from millstream.errors import Damaged
@@ -72,7 +72,7 @@ class JobReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - as Spark calls it
         """Before the first epoch; the same whenever it is asked."""
-        return {"run": self._setup.run, "epoch": -1}
+        return {"run": self._setup.run, "epoch": self._setup.first}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - as Spark calls it
         """The planner sets its own."""
@@ -123,19 +123,20 @@ class _Planning:
         self._name = job.name
         self._inputs = {name: input_of(nodes[0], log, whole=whole) for name, nodes in job.sources.items()}
         self._plans = PlanLog(log, job.name)
-        self._pace = Pace(setup.latency_ms)
+        self._pace = Pace(setup.latency_ms, setup.records_max)
         self._planner = Planner(
             self._inputs,
             self._plans,
             log.clock,
             run=setup.run,
             flow=setup.flow,
-            bounds=setup.bounds,
+            bounds=bounds_of(setup),
             pace=self._pace,
+            rebuild=setup.rebuild,
         )
         self._pause = Event()  # that never comes
         self._begun: tuple[Plan, float] | None = None
-        self._first: int | None = None
+        self._kinds = dict(setup.kinds)
 
     def after(self, start: dict[str, Any]) -> dict[str, Any]:
         epoch = int(start["epoch"])
@@ -147,7 +148,8 @@ class _Planning:
             records = sum(piece.end - piece.start for piece in plan.ranges)
             self._pace.done(records, time.monotonic() - begun)
             self._begun = None
-        plan_made = self._planner.after(epoch, self._kind(epoch)) or self._after_a_while(epoch)
+        kind = self._kinds.get(epoch + 1, "records")
+        plan_made = self._planner.after(epoch, kind) or self._after_a_while(epoch)
         if plan_made is None:
             return start
         self._begun = plan_made, time.monotonic()
@@ -157,11 +159,6 @@ class _Planning:
             "clock": plan_made.clock,
             "digest": plan_made.digest.hex(),
         }
-
-    def _kind(self, epoch: int) -> Any:
-        """One epoch of another kind, where that is what was asked for."""
-        self._first = epoch if self._first is None else self._first
-        return self._setup.kind if epoch == self._first else "records"
 
     def _after_a_while(self, epoch: int) -> Plan | None:
         """Wait for something to do, so that Spark need not ask all the time."""
@@ -193,18 +190,7 @@ class _Planning:
         return [Piece(data, tuple(sorted(task)), beats=not place) for place, task in enumerate(tasks)]
 
     def committed(self, end: dict[str, Any]) -> None:
-        epoch = int(end["epoch"])
-        plan = self._plans.at(epoch)
-        if plan is None:
-            return
-        self._plans.committed(epoch)
-        self._log.pin(self._name, _seqs(plan.positions, self._inputs))
-
-
-def _seqs(positions: Sequence[Range], inputs: Any) -> dict[tuple[str, int], int]:
-    """Where streams of the log were read to."""
-    read = [one for one in positions if isinstance(inputs.get(one.input), StreamInput)]
-    return {(one.input, one.shard): one.end for one in read}
+        self._planner.committed(int(end["epoch"]))
 
 
 def _batch(pages: list[int], parcels: list[bytes]) -> pa.RecordBatch:

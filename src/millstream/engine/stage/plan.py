@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,9 @@ Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Signed: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 
 
-Kind: TypeAlias = Literal["records", "finish", "export", "import"]
+# What an epoch is for. Others than "records" come when a run is closed, when states move to other pages, and
+# when a lost checkpoint is rebuilt: "muted" writes nothing that was written before.
+Kind: TypeAlias = Literal["records", "finish", "export", "import", "muted"]
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -40,6 +42,13 @@ class Range(msgspec.Struct, frozen=True):
     end_byte: Whole = 0
 
 
+class Redone(NamedTuple):
+    """The epoch that a plan does again, after a checkpoint was rebuilt, and the digest of its plan then."""
+
+    epoch: Whole
+    digest: bytes
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What an epoch does. `positions` are the ends of all shards after it, those at rest too."""
 
@@ -51,6 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     positions: tuple[Range, ...] = ()
     progress: Signed | None = None  # of all inputs together, at the end of the epoch
     kind: Kind = "records"
+    redone: Redone | None = None
 
     @property
     def digest(self) -> bytes:
@@ -60,14 +70,15 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def ticket(self) -> Ticket:
         """What a page is told of it."""
-        return Ticket(self.run, self.epoch, self.clock, self.digest, self.progress, self.kind)
+        number, digest = (self.epoch, self.digest) if self.redone is None else self.redone
+        return Ticket(self.run, number, self.clock, digest, self.progress, self.kind)
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
     """What the tasks that do not read know of a plan."""
 
     run: Whole
-    epoch: Whole
+    number: Whole  # of the epoch
     clock: Signed
     digest: bytes
     progress: Signed | None
@@ -75,7 +86,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
     def seed(self, job: str, place: str) -> str:
         """Of what chance in one task of the epoch is made."""
-        return f"{job} {self.run} {self.epoch} {place}"
+        return f"{job} {self.run} {self.number} {place}"
 
 
 def encode_plan(plan: Plan) -> bytes:

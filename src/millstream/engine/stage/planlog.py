@@ -13,10 +13,13 @@ job the older one is refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from millstream.engine.stage.plan import Plan, decode_plan, encode_plan
 from millstream.log.batch import Limits
 from millstream.log.can import Can
 from millstream.log.commit import Append, Commit, Durability, Fence
+from millstream.log.group import Place
 from millstream.log.log import Log
 from millstream.names import short_name
 
@@ -28,8 +31,10 @@ class PlanLog:
 
     def __init__(self, log: Log, job: str) -> None:
         """Take it over: who had it before can store nothing any more."""
+        self.job = job
         self.stream = plans_of(job)
-        self._log = log
+        self._job = job
+        self.log = log
         self._durability = Durability.SYNCED if Can.SYNCED in log.can else Durability.WRITTEN
         log.create(self.stream, codec="json", exist_ok=True)
         self._run = log.take_over(self.stream)
@@ -49,8 +54,12 @@ class PlanLog:
         value = encode_plan(plan)
         row = (plan.clock, b"%d" % plan.epoch, value, None)
         fence = Fence(self.stream, self._run, plan.epoch, plan.digest)
-        self._log.commit(Commit((Append(self.stream, 0, [row]),), fence=fence), self._durability)
+        self.log.commit(Commit((Append(self.stream, 0, [row]),), fence=fence), self._durability)
         self._plans[plan.epoch] = plan
+
+    def pin(self, seqs: Mapping[Place, int]) -> None:
+        """Have the log keep what the job reads, from these seqs on, as it is."""
+        self.log.pin(self._job, seqs)
 
     def committed(self, epoch: int) -> None:
         """Forget what is so old that nobody asks for it again."""
@@ -58,8 +67,8 @@ class PlanLog:
         if len(old) >= KEPT:
             for one in old:
                 del self._plans[one]
-            first, end = self._log.ends(self.stream)[0]
-            self._log.trim(self.stream, 0, max(first, end - len(self._plans)))
+            first, end = self.log.ends(self.stream)[0]
+            self.log.trim(self.stream, 0, max(first, end - len(self._plans)))
 
 
 class PlanReader:

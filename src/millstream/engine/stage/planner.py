@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
 
 from millstream.clock import Clock
 from millstream.engine.stage.inputs import Ahead, Input, StreamInput
+from millstream.engine.stage.moving import moving
 from millstream.engine.stage.pace import Pace
-from millstream.engine.stage.plan import Kind, Plan, Range
+from millstream.engine.stage.plan import Kind, Plan, Range, Redone
 from millstream.engine.stage.planlog import PlanLog
 from millstream.engine.stage.rest import Bounds, Place, ends_of, positions_of
+from millstream.errors import Damaged
 
 IDLE_AFTER_MS = 10_000
+HELD = 10  # epochs that may come again, when the newest of what Spark keeps is lost
 
 
 class Planner:
@@ -30,8 +33,12 @@ class Planner:
         flow: str,
         bounds: Bounds | None = None,
         pace: Pace | None = None,
+        rebuild: int | None = None,
     ) -> None:
-        """Go on after the plans that there are. `bounds`: how far inputs are read, and no further."""
+        """Go on after the plans that there are. `bounds`: how far inputs are read, and no further.
+
+        `rebuild`: states are made anew from all that was read before this epoch, which is then done again.
+        """
         self._inputs = inputs
         self._plans = plans
         self._clock = clock
@@ -39,6 +46,9 @@ class Planner:
         self._flow = flow
         self._bounds = bounds or {}
         self._pace = pace or Pace()
+        self._rebuild = rebuild
+        if plans.last is None:  # what the first epoch reads has to stay as it is until it is done with
+            self._pin(positions_of(None, inputs, clock.now_ms()).values())
 
     def after(self, epoch: int, kind: Kind = "records") -> Plan | None:
         """The plan of the epoch after this one; None: there is nothing to do.
@@ -48,27 +58,47 @@ class Planner:
         known = self._plans.at(epoch + 1)
         if known is not None:
             return known
-        plan = self._made(epoch + 1, kind)
+        if self._is_rebuilding():
+            plan = self._rebuilding(epoch + 1)
+        else:
+            plan = self._made(epoch + 1, self._plans.last, self._bounds, kind)
         if plan is not None:
             self._plans.store(plan)
         return plan
+
+    def committed(self, epoch: int) -> None:
+        """An epoch is done with: what was read some epochs before it is needed no more."""
+        if self._is_rebuilding():
+            return
+        self._plans.committed(epoch)
+        plan = self._plans.at(epoch - HELD)
+        if plan is not None:
+            self._pin(plan.positions)
+
+    def _pin(self, positions: Iterable[Range]) -> None:
+        """Keep streams from there on as they are."""
+        read = [one for one in positions if isinstance(self._inputs.get(one.input), StreamInput)]
+        self._plans.pin({(one.input, one.shard): one.end for one in read})
 
     def ends(self) -> dict[Place, int]:
         """How far each shard may be read now."""
         clock = self._clock.now_ms()
         return ends_of(positions_of(self._plans.last, self._inputs, clock), self._inputs, self._bounds, clock)
 
-    def _made(self, epoch: int, kind: Kind) -> Plan | None:
-        last = self._plans.last
-        clock = max(self._clock.now_ms(), last.clock if last is not None else 0)
+    def _made(self, epoch: int, last: Plan | None, bounds: Bounds, kind: Kind) -> Plan | None:
+        """A plan that goes on after another; None if there is nothing to read."""
+        newest = self._plans.last
+        clock = max(self._clock.now_ms(), newest.clock if newest is not None else 0)
         positions = positions_of(last, self._inputs, clock)
-        ends = ends_of(positions, self._inputs, self._bounds, clock)
+        ends = ends_of(positions, self._inputs, bounds, clock)
+        reading = kind in {"records", "muted"}
         ahead = {
             place: self._inputs[place[0]].cut(positions[place], end, self._pace.records, clock)
             for place, end in ends.items()
+            if reading
         }
-        pieces = self._chosen(ahead) if kind == "records" else {}
-        if not pieces and kind == "records":
+        pieces = self._chosen(ahead)
+        if not pieces and reading:
             return None
         ranges = []
         for place, (end, high) in sorted(pieces.items()):
@@ -83,6 +113,8 @@ class Planner:
                 progress=self._progress(piece, high),
             )
         rest = {place for place in ends if place not in pieces or not ahead[place].more}
+        if kind == "import":
+            ranges = list(moving(self._plans.log, self._plans.job))
         return Plan(
             run=self._run,
             epoch=epoch,
@@ -93,6 +125,28 @@ class Planner:
             progress=_together(positions, rest, clock, last),
             kind=kind,
         )
+
+    def _is_rebuilding(self) -> bool:
+        """Whether the epoch that a rebuilding ends with was not planned yet."""
+        last = self._plans.last
+        return (
+            self._rebuild is not None
+            and last is not None
+            and (last.epoch <= self._rebuild or last.kind == "muted")
+        )
+
+    def _rebuilding(self, epoch: int) -> Plan | None:
+        """The next piece of all that was read before the epoch that is done again; at last, that epoch."""
+        target = self._plans.at(self._rebuild if self._rebuild is not None else -1)
+        last = self._plans.last
+        if target is None or last is None:
+            raise Damaged(f"the plan of epoch {self._rebuild} is gone: start the job with fresh=True")
+        before = last if last.kind == "muted" else None
+        plan = self._made(epoch, before, _bounds_before(target, self._inputs), "muted")
+        if plan is not None:
+            return plan
+        redone = target.redone or Redone(target.epoch, target.digest)
+        return msgspec.structs.replace(target, epoch=epoch, run=self._run, flow=self._flow, redone=redone)
 
     def _progress(self, piece: Range, high: int) -> int:
         """What is known at the end of a piece: by marks of who writes there, or by what came."""
@@ -122,6 +176,17 @@ class Planner:
             if taken:
                 found[place] = int(one.seqs[taken - 1]) + 1, int(one.highs[taken - 1])
         return found
+
+
+def _bounds_before(plan: Plan, inputs: Mapping[str, Input]) -> Bounds:
+    """How far inputs had been read before a plan."""
+    starts = {(one.input, one.shard): (one.start, one.start_byte) for one in plan.ranges}
+    found: dict[str, dict[int, int]] = {name: {} for name in inputs}
+    for one in plan.positions:
+        end, end_byte = starts.get((one.input, one.shard), (one.end, one.end_byte))
+        if one.input in found:
+            found[one.input][one.shard] = end_byte if one.place else end
+    return found
 
 
 def _together(

@@ -2,50 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from millstream.engine.stage.plan import Ticket
 from millstream.engine.stage.turn import Write
+from millstream.errors import Damaged, Fenced
 from millstream.keyhash import shards_of
 from millstream.log.commit import Append, Commit, Fence, Mark
+from millstream.log.log import Log
 from millstream.log.stream import Settings
 from millstream.names import short_name
 from millstream.record import HEADERS_TYPE, rows_schema
 
-APPEND_BYTES = 32 << 20  # of one batch: larger ones are cut
+KEPT = 16  # epochs whose plans a fence remembers: more than may be done again after a loss
+
+_DONE = msgspec.msgpack.Decoder(list[tuple[int, bytes]])
+_DONE_OUT = msgspec.msgpack.Encoder()
 
 
-def fence_of(job: str, place: str, ticket: Ticket) -> Fence:
-    """What makes a task's commit happen once: `place` is a page, or a shard that is read."""
-    return Fence(short_name(f"{job}.{place}"), ticket.run, ticket.epoch, ticket.digest)
+def fence_name(job: str, streams: Sequence[str], place: str) -> str:
+    """The name under which a task commits: `place` is a page, or a shard that is read."""
+    return short_name(f"{job}.{streams[0]}.{place}")
 
 
-def commit_of(
+def commit_once(
+    log: Log,
+    name: str,
+    ticket: Ticket,
     writes: dict[str, list[Write]],
-    settings: Callable[[str], Settings],
-    fence: Fence,
-    *,
-    streams: Iterable[str],
-    progress: int | None,
-    turn: int = 0,
-) -> Commit | None:
-    """The commit; None if there is nothing to say. Records without a key go to shard `turn`, turned round."""
+    streams: Sequence[str],
+    number: int,
+) -> bool:
+    """Commit what a task has written; False: that was done before, or there is nothing.
+
+    An epoch that comes again, after a loss of what Spark keeps perhaps, must come by the plan that it was
+    committed by: `Fenced` if not. Records without a key go to shard `number`, counted round.
+    """
+    if not writes and ticket.progress is None:
+        return False
+    known = log.fence(name)
+    done: list[tuple[int, bytes]] = []
+    if known is not None and known.run == ticket.run:
+        done = _done(known.position)
+        if ticket.number <= known.number:
+            _judge_again(name, ticket, done, known.number)
+            return False
     records = [
         append
         for stream in sorted(writes)
-        for append in _appends(stream, writes[stream], settings(stream), turn)
+        for append in _appends(stream, writes[stream], log.settings(stream), number)
     ]
     marks: tuple[Mark, ...] = ()
-    if progress is not None:
+    if ticket.progress is not None:
         marks = tuple(
-            Mark(stream, shard, fence.name, progress)
+            Mark(stream, shard, name, ticket.progress)
             for stream in streams
-            for shard in range(settings(stream).shards)
+            for shard in range(log.settings(stream).shards)
         )
-    return Commit(records=tuple(records), marks=marks, fence=fence) if records or marks else None
+    done = [*done, (ticket.number, ticket.digest)][-KEPT:]
+    fence = Fence(name, ticket.run, ticket.number, ticket.digest, _DONE_OUT.encode(done))
+    return log.commit(Commit(records=tuple(records), marks=marks, fence=fence)).applied
+
+
+def _done(position: bytes | None) -> list[tuple[int, bytes]]:
+    try:
+        return [] if position is None else _DONE.decode(position)
+    except msgspec.DecodeError as error:
+        raise Damaged(f"what a fence remembers cannot be read: {error}") from None
+
+
+def _judge_again(name: str, ticket: Ticket, done: list[tuple[int, bytes]], newest: int) -> None:
+    """Refuse an epoch that was committed by another plan, or so long ago that nobody knows by which."""
+    known = dict(done)
+    if known.get(ticket.number, ticket.digest) != ticket.digest:
+        raise Fenced(
+            f"epoch {ticket.number} was committed under the name '{name}' by another plan: the plans of this "
+            "job are not those that it ran by. Start it with rebuild=True, or with fresh=True"
+        )
+    if len(done) >= KEPT and ticket.number < min(known):
+        raise Fenced(
+            f"epoch {ticket.number} comes again under the name '{name}', which is at {newest}: too far back "
+            "to be compared. Start the job with rebuild=True, or with fresh=True"
+        )
 
 
 def _appends(stream: str, writes: Sequence[Write], settings: Settings, turn: int) -> Iterable[Append]:
