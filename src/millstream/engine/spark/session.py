@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,7 @@ def session(
     builder = SparkSession.Builder().master(master).appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with variables(variables_for(master, chosen, verbose=verbose)):
+    with variables(variables_for(master, chosen, verbose=verbose)), _ctrl_c_kept():
         return builder.getOrCreate()
 
 
@@ -104,6 +105,17 @@ def is_here(master: str) -> bool:
     [True, True, False, False]
     """
     return re.match(r"local(-cluster)?(\[|$)|spark://(127\.0\.0\.1|localhost):", master) is not None
+
+
+@contextmanager
+def _ctrl_c_kept() -> Iterator[None]:
+    """Have Ctrl-C go where it went before: PySpark takes it as it starts, and would break off what runs."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # only the main thread has it to give, and only there PySpark takes it
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
