@@ -59,7 +59,6 @@ class JobRun:
         self._description: Description | None = None
         self._base = self._setup = setup
         self._plans = PlanReader(log, job.name)
-        self._done: Plan | None = None  # the newest that was committed
         self._stop = StopFile(setup.folder)
         self._query: StreamingQuery | None = None
         self._error: MillstreamError | None = None  # of the driver's own part of an epoch
@@ -94,7 +93,8 @@ class JobRun:
         goal = None if before is None else self._past.moves_to(before)
         if before is not None and goal is not None:
             before, epoch = self._past.export(before)
-            self._query_for(spark, self._setup._replace(bounds=(), kinds=((epoch, "export"),)))
+            nothing = tuple((name, ()) for name in self._inputs)
+            self._query_for(spark, self._setup._replace(bounds=nothing, kinds=((epoch, "export"),)))
             self.wait_for(epoch, pause)
             self.halt()
             self.wait_for_edge(pause)
@@ -125,25 +125,23 @@ class JobRun:
         self._query = writer.option("checkpointLocation", setup.checkpoint).queryName(self.job.name).start()
 
     def _each_epoch(self, frame: DataFrame, number: int) -> None:
-        """Have the epoch done; what fails here is told as it is, not through Spark."""
-        del number
+        """Have the epoch done; what fails is told as it is here, before Spark has put its words around it."""
         try:
-            self._do_epoch(frame)
-        except MillstreamError as error:
-            self._error = error
+            self._do_epoch(frame, self._setup.first + 1 + number)
+        except Exception as error:
+            self._error = error if isinstance(error, MillstreamError) else as_ours(error, self.job.name)
             raise
 
-    def _do_epoch(self, frame: DataFrame) -> None:
-        """Have the epoch done, and take what it reports."""
+    def _do_epoch(self, frame: DataFrame, epoch: int) -> None:
+        """Have an epoch done, and take what it reports."""
         begun = time.monotonic()
         counts: Counter[str] = Counter()
         for row in frame.collect():
             counts.update(header_of(bytes(row.parcel)).report or {})
-        plan = self._plans.newest()
+        plan = self._plans.at(epoch)
         if plan is None:
             return
         self._publish(plan)
-        self._done = plan
         self.epochs += 1
         records, seconds = counts.pop("in", 0), time.monotonic() - begun
         self._told(Epoch(self.job.name, plan.epoch, records, dict(counts), seconds))
@@ -182,9 +180,7 @@ class JobRun:
 
     def _is_done(self, plan: Plan) -> bool:
         """Whether Spark has committed an epoch, in this run or before."""
-        return plan == self._done or committed(
-            Path(self._setup.checkpoint), plan.epoch - self._setup.first - 1
-        )
+        return committed(Path(self._setup.checkpoint), plan.epoch - self._setup.first - 1)
 
     def wait_for(self, epoch: int, pause: Pause) -> None:
         """Until an epoch is done."""

@@ -79,13 +79,23 @@ class PlanReader:
         self._log = log
         self._stream = plans_of(job)
         self._seq = 0
-        self._newest: Plan | None = None
+        self._known: dict[int, Plan] = {}
 
     def newest(self) -> Plan | None:
         """The newest plan that there is now."""
+        self._look()
+        return next(reversed(self._known.values()), None)
+
+    def at(self, epoch: int) -> Plan | None:
+        """The plan of an epoch, if it is one of the newest."""
+        self._look()
+        return self._known.get(epoch)
+
+    def _look(self) -> None:
         for plan in self.new():
-            self._newest = plan
-        return self._newest
+            self._known[plan.epoch] = plan
+        for epoch in list(self._known)[:-KEPT]:
+            del self._known[epoch]
 
     def new(self) -> list[Plan]:
         """Those that came since the last call, oldest first."""

@@ -63,16 +63,17 @@ class Output:
 
     def _form(self, given: StructType) -> Form:
         log, stream = self._log, self._options.stream
-        if self._options.create and stream not in log.streams(stream):
-            kind = value_type_of(given)
-            log.create(stream, shards=self._options.shards, value=kind, exist_ok=True)
-        try:
-            return form_of(log.settings(stream), flatten=self._options.flatten)
-        except UnknownStream:
+        there = stream in log.streams(
+            stream
+        )  # a look at what is so now; settings may be those of a moment ago
+        if not there and not self._options.create:
             raise UnknownStream(
                 f"the log has no stream '{stream}': make it by log.create('{stream}'), or let it be made by "
                 'the option "create" = "true" (and "shards" = a number)'
-            ) from None
+            )
+        if not there:
+            log.create(stream, shards=self._options.shards, value=value_type_of(given), exist_ok=True)
+        return form_of(log.settings(stream), flatten=self._options.flatten)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Wrote:
         """Stage what a task has."""
@@ -162,7 +163,7 @@ class Staging:
         self._log = log
         self._stream = stream
         self._form = form
-        self._shards = log.settings(stream).shards
+        self._shards = len(log.ends(stream))  # as it is now: settings may be those of a moment ago
         self._now_ms = log.clock.now_ms()
         self._turn = task
         self._held: dict[int, list[pa.RecordBatch]] = {}
