@@ -13,13 +13,16 @@ SHELL := bash
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test test-long check format bench lock clean
+.PHONY: help demo demo-log examples test test-long check format bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## a tour of the library, one minute
+demo: $(READY) ## a flow on Spark, killed and started again: every record counts once
 	@$(RUN) -m examples.demo
+
+demo-log: $(READY) ## a tour of the log, half a minute
+	@$(RUN) -m examples.demo_log
 
 examples: $(READY) ## the small programs in examples/: what each computes, and its graph
 	@for name in $(EXAMPLES); do echo; $(RUN) -m examples.$$name || exit 1; done

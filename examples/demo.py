@@ -1,48 +1,62 @@
-"""A tour of millstream in half a minute: `make demo`, or `python -m examples.demo`."""
+"""The demo, `make demo`: a flow runs on Spark, is killed in the middle, and still counts every order once.
+
+`python -m examples.demo [ORDERS [SECONDS]]`: orders are written by one program and counted by another.
+"""
 
 from __future__ import annotations
 
-import random
+import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 import msgspec
 from rich.console import Console
 from rich.panel import Panel
-from rich.progress import track
+from rich.syntax import Syntax
 from rich.table import Table
 
 import millstream
-from examples.orders import DAY_MS, Order, Seen, a_day, random_order
+from examples import shop
+from examples.shop import Account, Order
 from millstream import Log
 
-ORDERS = 100_000
-LIVE = 24
-KILLS = 5
-SHARDS = 4
-SEED = 7
-NOON_MS = DAY_MS + 12 * 3_600_000
+HERE = Path(__file__).parent
+STREAMS = ("web", "till")
+JOB = "shop.accounts"
+MASTER = "local[2]"
+DEFAULTS = (500_000, 25)  # orders, and for how many seconds they come in
+SHARDS = 2
+LOOK_S = 0.05
+SECONDS_MAX = 180
 
 console = Console(highlight=False)
 
 
+class Counts(NamedTuple):
+    """What the orders add up to."""
+
+    accounts: dict[str, Account]
+    sold: dict[str, int]
+
+
 def main() -> None:
-    """The whole tour, in a directory of its own that is gone afterwards."""
-    started = time.monotonic()
+    """The whole demo, in a directory of its own that is gone afterwards."""
+    given = [int(one) for one in sys.argv[1:]]
+    count, seconds = [*given, *DEFAULTS[len(given) :]]
+    begun = time.monotonic()
     console.print(
         Panel(
-            "Streams on one machine: no server, many processes,\n"
-            "and nothing is lost that was acknowledged.\n\n"
-            "This tour writes a stream, watches it, seeks in it, and kills the writer.",
+            "A shop's orders come in, and a flow on Spark computes from them.\n"
+            "We kill Spark in the middle, start it again, and count.\n\n"
+            "No server, no Java to install, nothing outside of this directory.",
             title="[bold]millstream[/]",
             expand=False,
             padding=(1, 2),
@@ -51,140 +65,179 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="millstream-demo-") as folder:
         url = f"file:{folder}/shop"
         with millstream.open(url) as log:
-            write(log)
-            watch(log, url)
-            seek(log)
-            kill(log, url)
-    finish(time.monotonic() - started)
+            for stream in STREAMS:
+                log.create(stream, shards=SHARDS)
+            describe()
+            kill(log, url, count, seconds)
+            restart(url)
+            right = prove(log, count)
+    console.print(f"\n[dim]{time.monotonic() - begun:.0f} seconds; the demo's directory is gone.[/]")
+    if not right:
+        sys.exit("a promise was broken: please report it")
+    follow_up()
 
 
 # -- the scenes
 
 
-def write(log: Log) -> None:
-    """A day of orders through a producer."""
-    scene(1, "A day of orders, through a producer")
-    log.create("orders", shards=SHARDS)
-    start = time.monotonic()
-    with log.producer("orders", name="web-shop") as producer:
-        for at_ms, order in track(
-            a_day(ORDERS, SEED),
-            "writing",
-            ORDERS,
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        ):
-            producer.send(msgspec.json.encode(order), key=order.customer.encode(), timestamp=at_ms)
-    seconds = time.monotonic() - start
-    described = log.describe("orders")
-    shown = Table(
-        "shard", "seqs", "records", "oldest", "newest", "bytes", box=None, header_style="dim", padding=(0, 2)
+def describe() -> None:
+    """The flow, as it is written and as it is drawn."""
+    scene(1, "The flow: examples/shop.py")
+    text = (HERE / "shop.py").read_text()
+    start = text.index("flow = Flow")
+    console.print(Syntax(text[start : text.index("\n\n\n", start)], "python", background_color="default"))
+    console.print()
+    for line in shop.flow.describe().splitlines()[1:]:
+        console.print(f"  {line}", style="dim", markup=False)
+
+
+def kill(log: Log, url: str, count: int, seconds: int) -> None:
+    """Run it while orders come in, and kill it."""
+    scene(2, "It runs while orders come in, until somebody kills it")
+    console.print(f"  $ export MILLSTREAM_LOG={url}", style="dim", soft_wrap=True)
+    fill = ["-m", "examples.shop", url, str(count), str(count // seconds)]
+    with program(fill) as shopping, running(url) as spark:
+        until(spark, lambda: ripe(log, count))
+        before = epoch(log)
+        until(spark, lambda: epoch(log) > before or done(log) >= count)
+        time.sleep(0.1)
+        os.killpg(spark.pid, signal.SIGKILL)
+        spark.wait()
+        console.show_cursor()
+        console.print(f"\n  [bold red]killed[/] (SIGKILL) {moment(log)}", soft_wrap=True)
+        orders = sum(log.describe(stream).records for stream in STREAMS)
+        console.print(f"  {orders:,} orders are in the log, and {done(log):,} of them are known to be done.")
+        if shopping.poll() is None:
+            console.print("  The shop goes on selling.")
+        if shopping.wait(SECONDS_MAX):
+            sys.exit("the shop stopped selling")
+
+
+def restart(url: str) -> None:
+    """Start it again, until the end."""
+    scene(3, "The same command again: it goes on where it was")
+    with running(url, "--until", "end") as spark:
+        until(spark, lambda: spark.poll() is not None)
+        if spark.returncode:
+            sys.exit("the flow failed")
+
+
+def prove(log: Log, count: int) -> bool:
+    """Compare what came out with a plain loop over the orders."""
+    scene(4, "Did every order count once?")
+    wanted, gaps = plain(log), 0
+    accounts: dict[str, Account] = {}
+    for record in log.consumer("accounts", until="end"):
+        name, account = (record.key or b"").decode(), msgspec.json.decode(record.value, type=Account)
+        gaps += account.orders != accounts.get(name, Account()).orders + 1
+        accounts[name] = account
+    sold = {(record.key or b"").decode(): int(record.value) for record in log.consumer("sold", until="end")}
+    told = sum(account.orders for account in accounts.values())
+    sides = Table.grid(padding=(0, 6))
+    sides.add_row(
+        compared(
+            "customer",
+            {name: one.orders for name, one in wanted.accounts.items()},
+            {name: one.orders for name, one in accounts.items()},
+        ),
+        compared("pieces of", wanted.sold, sold),
     )
-    for shard in described.shards:
-        oldest, newest = clock(shard.oldest_ms or 0), clock(shard.newest_ms or 0)
-        seqs = f"{shard.first:,} to {shard.end - 1:,}"
-        shown.add_row(str(shard.shard), seqs, f"{shard.records:,}", oldest, newest, f"{shard.bytes:,}")
-    console.print(shown)
+    console.print(sides)
+    right = (accounts, sold, gaps, told) == (*wanted, 0, count)
+    amounts = "equal" if accounts == wanted.accounts else "not equal"
     console.print(
-        f"  [bold]{described.records:,}[/] orders in {seconds:.1f} s, exactly once: "
-        f"{described.records / seconds:,.0f} a second.\n"
-        "  The orders of one customer are in one shard, in order."
+        f"\n  {count:,} orders came in, {told:,} were counted. Numbers of accounts that are missing or\n"
+        f"  double: {gaps}. Amounts to the cent: {amounts}."
     )
-
-
-def watch(log: Log, url: str) -> None:
-    """Another process sees each order as it is committed."""
-    scene(2, "Another process watches, live")
-    log.create("live")
-    chance = random.Random(SEED)  # noqa: S311 - orders and moments, no secrets
-    late = []
-    with program("tail", url) as (lines, _):
-        lines.readline()
-        for _ in range(LIVE):
-            time.sleep(chance.uniform(0.02, 0.2))
-            order = msgspec.structs.replace(random_order(chance), sent=time.monotonic_ns())
-            log.append("live", msgspec.json.encode(order), key=order.customer.encode())
-            seen = msgspec.json.decode(lines.readline(), type=Seen)
-            late.append(seen.late_ms)
-            what = f"{order.customer:<7}{order.number} {order.goods:<7}{order.cents / 100:>7.2f}"
-            console.print(f"  {what}   [dim]seq {seen.seq:<3} seen there after[/] {seen.late_ms:.2f} ms")
-        log.append("live", msgspec.json.encode(Order("", "", 0, 0)))
     console.print(
-        f"  Half of them were there within [bold]{statistics.median(late):.2f} ms[/]; waiting costs no CPU."
+        "  [bold green]Every order counted once.[/]"
+        if right
+        else "  [bold red]NOT every order counted once.[/]"
     )
+    return right
 
 
-def seek(log: Log) -> None:
-    """From a time of day to the records of that moment."""
-    scene(3, "What was ordered at noon?")
-    start = time.perf_counter()
-    seqs = [log.seek("orders", shard, NOON_MS) for shard in range(SHARDS)]
-    took = time.perf_counter() - start
-    console.print(
-        f"  12:00 is at seqs {', '.join(f'{seq:,}' for seq in seqs)}: found in {took * 1e3:,.1f} ms"
-    )
-    found = []
-    for shard, seq in enumerate(seqs):
-        for record in log.read("orders", shard, seq).records():
-            if record.timestamp >= NOON_MS + 60_000:
-                break
-            found.append(record)
-    found.sort(key=lambda record: record.timestamp)
-    for record in found[:5]:
+def plain(log: Log) -> Counts:
+    """The same without a flow: a loop over all orders."""
+    accounts: dict[str, Account] = {}
+    sold: Counter[str] = Counter()
+    for record in log.consumer(list(STREAMS), until="end"):
         order = msgspec.json.decode(record.value, type=Order)
-        what = f"{order.customer:<7}{order.number} {order.goods:<7}{order.cents / 100:>7.2f}"
-        console.print(
-            f"  {what}   [dim]{clock(record.timestamp)}, shard {record.shard}, seq {record.seq:,}[/]"
-        )
-    total = sum(msgspec.json.decode(record.value, type=Order).cents for record in found)
-    console.print(f"  [bold]{len(found)}[/] orders from 12:00 to 12:01, {total / 100:,.2f} in all.")
+        accounts[order.customer] = shop.book(accounts.get(order.customer, Account()), order)
+        sold[order.goods] += order.pieces
+    return Counts(accounts, dict(sold))
 
 
-def kill(log: Log, url: str) -> None:
-    """A writer dies again and again; what it was told is kept, and nothing is there twice."""
-    scene(4, "Kill the writer")
-    log.create("payments")
-    console.print(
-        "  A process writes numbered payments, exactly once. We kill it (SIGKILL) at a\n"
-        "  random moment, and start it again: it asks the log where to go on.\n"
-    )
-    chance = random.Random()  # noqa: S311 - orders and moments, no secrets
-    acknowledged = -1
-    for _ in range(KILLS):
-        with program("pay", url) as (lines, process):
-            first = int(lines.readline())
-            time.sleep(chance.uniform(0.2, 0.5))
-            process.send_signal(signal.SIGKILL)
-            said = [int(line) for line in lines if line.endswith(b"\n")]
-        acknowledged = max([acknowledged, *said])
-        [(_, end)] = log.ends("payments")
-        console.print(
-            f"  started at {first:>7,}  [red]killed[/]  acknowledged to {acknowledged:>7,}  "
-            f"in the log to {end - 1:>7,}"
-        )
-    numbers = [int(record.value.split()[1]) for record in log.consumer("payments", until="end")]
-    missing = acknowledged + 1 - len(set(numbers) & set(range(acknowledged + 1)))
-    double = len(numbers) - len(set(numbers))
-    ordered = "in order" if numbers == sorted(numbers) else "[red]out of order[/]"
-    console.print(
-        f"\n  {KILLS} kills, {acknowledged + 1:,} payments acknowledged: "
-        f"[bold]{missing} missing, {double} double[/], {ordered}."
-    )
-    if missing or double or numbers != list(range(len(numbers))):
-        sys.exit("a promise was broken: please report it")
+def compared(title: str, wanted: dict[str, int], found: dict[str, int]) -> Table:
+    """Two countings, side by side."""
+    table = Table(box=None, header_style="dim", padding=(0, 1), pad_edge=False)
+    table.add_column(f"  {title}")
+    for column in ("a loop", "the flow", ""):
+        table.add_column(column, justify="right")
+    for name in sorted(wanted):
+        same = found.get(name) == wanted[name]
+        mark = "[green]=[/]" if same else "[bold red]differs[/]"
+        table.add_row(f"  {name}", f"{wanted[name]:,}", f"{found.get(name, 0):,}", mark)
+    return table
 
 
-def finish(seconds: float) -> None:
-    """What to try next."""
-    console.print(f"\n[dim]{seconds:.0f} seconds; the demo's directory is gone.[/] Next:\n")
-    for command, what in (
-        ("make test", "every test, the documents too"),
-        ("make bench", "the log beside SQLite, pyarrow and plain writes"),
-        ("less docs/log.md", "the guide: every feature, with examples that run"),
-        (".venv/bin/python", "import millstream; log = millstream.open('file:first')"),
-    ):
-        console.print(f"  [bold green]{command:<18}[/] {what}")
+# -- how far it is
+
+
+def ripe(log: Log, count: int) -> bool:
+    """Whether there was enough to look at."""
+    return (epoch(log) >= 6 and done(log) >= count // 4) or done(log) >= count // 2
+
+
+def done(log: Log) -> int:
+    """How many orders the job has told to be done, in the offsets of its group."""
+    return sum(log.offsets(JOB).values())
+
+
+def epoch(log: Log) -> int:
+    """The newest epoch that was planned."""
+    plan = newest_plan(log)
+    return -1 if plan is None else plan.epoch
+
+
+def moment(log: Log) -> str:
+    """When it was killed."""
+    plan = newest_plan(log)
+    if plan is None or sum(one.end for one in plan.positions) <= done(log):
+        return "between two epochs"
+    return f"in the middle of epoch {plan.epoch}, which counts {plan_records(plan):,} orders"
+
+
+class Piece(msgspec.Struct):
+    """A range of a plan, as far as it is of interest here."""
+
+    start: int
+    end: int
+
+
+class Plan(msgspec.Struct):
+    """A plan, as it is kept in the log."""
+
+    epoch: int
+    ranges: list[Piece]
+    positions: list[Piece]
+
+
+def newest_plan(log: Log) -> Plan | None:
+    """The plan that was stored last."""
+    stream = f"_plans.{JOB}"
+    if stream not in log.streams(stream):
+        return None
+    first, end = log.ends(stream)[0]
+    if first == end:
+        return None
+    [record] = log.read(stream, 0, end - 1).records()
+    return msgspec.json.decode(record.value, type=Plan)
+
+
+def plan_records(plan: Plan) -> int:
+    """How many records an epoch has."""
+    return sum(one.end - one.start for one in plan.ranges)
 
 
 # -- around them
@@ -195,24 +248,49 @@ def scene(number: int, title: str) -> None:
     console.print(f"\n[bold cyan]{number}. {title}[/]\n")
 
 
-def clock(at_ms: int) -> str:
-    """The time of day."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S")
+def running(url: str, *options: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """`millstream run`, as a person would type it."""
+    command = ["run", "examples/shop.py", *options]
+    console.print(
+        f"  $ MILLSTREAM_LOG={url}\n  $ millstream {' '.join(command)}\n", style="dim", soft_wrap=True
+    )
+    return program(["-m", "millstream.cli", *command, "--master", MASTER], MILLSTREAM_LOG=url)
 
 
 @contextmanager
-def program(job: str, url: str) -> Iterator[tuple[IO[bytes], subprocess.Popen[bytes]]]:
-    """Another process, and the lines it says; it does not outlive this."""
-    command = [sys.executable, "-m", "examples.orders", job, url]
-    here = Path(__file__).parent.parent
-    with subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own program
-        if process.stdout is None:
-            raise RuntimeError("a program without an output")
+def program(arguments: list[str], **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process, in a group of its own; it does not outlive this."""
+    command = [sys.executable, *arguments]
+    environ = {**os.environ, **variables}
+    with subprocess.Popen(command, cwd=HERE.parent, env=environ, start_new_session=True) as process:  # noqa: S603 - our own programs
         try:
-            yield process.stdout, process
-        except BaseException:
-            process.kill()
-            raise
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def until(process: subprocess.Popen[bytes], happens: Callable[[], bool]) -> None:
+    """Wait for something that a process does."""
+    end = time.monotonic() + SECONDS_MAX
+    while not happens():
+        if process.poll() is not None and not happens():
+            sys.exit(f"the flow ended with code {process.returncode}, and was not expected to")
+        if time.monotonic() > end:
+            sys.exit(f"nothing happened for {SECONDS_MAX} seconds")
+        time.sleep(LOOK_S)
+
+
+def follow_up() -> None:
+    """What to try next."""
+    console.print("Next:\n")
+    for command, what in (
+        ("make demo-log", "the log by itself: half a minute"),
+        ("make examples", "eight small flows, and their pictures"),
+        ("less docs/run.md", "running flows: what is promised"),
+        (".venv/bin/millstream run --help", "the command"),
+    ):
+        console.print(f"  [bold green]{command:<32}[/] {what}")
 
 
 if __name__ == "__main__":
