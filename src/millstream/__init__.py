@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Process,
         Stream,
         Table,
+        ctx,
         dead_letter,
     )
 
@@ -85,6 +86,7 @@ __all__ = [
     "Stream",
     "Table",
     "Transaction",
+    "ctx",
     "dead_letter",
     "open",
     "repair",
@@ -100,4 +102,6 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-_FLOW = frozenset({"Aggregate", "Branch", "Flow", "Grouped", "Process", "Stream", "Table", "dead_letter"})
+_FLOW = frozenset(
+    {"Aggregate", "Branch", "Flow", "Grouped", "Process", "Stream", "Table", "ctx", "dead_letter"}
+)

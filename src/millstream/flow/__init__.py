@@ -11,6 +11,7 @@ flow sales
 
 from millstream.flow.aggregate import Aggregate
 from millstream.flow.branch import Branch
+from millstream.flow.context import ctx
 from millstream.flow.flow import Flow, dead_letter
 from millstream.flow.graph import Graph
 from millstream.flow.process import Process, chain, emit, on, skip, step, update
@@ -27,6 +28,7 @@ __all__ = [
     "Stream",
     "Table",
     "chain",
+    "ctx",
     "dead_letter",
     "emit",
     "on",
