@@ -1,5 +1,6 @@
 """Errors as a person reads them: one message, an exit code, and Python's lines only with --verbose.
 
+>>> from millstream.errors import WorldError
 >>> [code_of(error) for error in (UsageError("no such flow"), WorldError("the disk is full"), ValueError())]
 [2, 1, 1]
 """
@@ -9,14 +10,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from millstream.errors import MillstreamError, StepFailed, UsageError, WorldError, WrongType
-
-__all__ = ["FAILED", "INTERRUPTED", "USAGE", "UsageError", "WorldError", "code_of", "told"]
+from millstream.errors import MillstreamError, StepFailed, UsageError, WrongType
 
 FAILED = 1
 USAGE = 2
@@ -38,7 +38,7 @@ def told(console: Console, *, verbose: bool) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in words
         hint = "" if verbose else " (--verbose shows where)"
-        _show(console, f"{type(error).__name__}: {error}{hint}", verbose=verbose)
+        _show(console, f"{type(error).__name__}: {_first_lines(str(error))}{hint}", verbose=verbose)
         raise typer.Exit(FAILED) from None
 
 
@@ -52,3 +52,8 @@ def _show(console: Console, message: str, *, verbose: bool) -> None:
     if verbose:
         console.print(Text(traceback.format_exc()), soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+
+
+def _first_lines(text: str) -> str:
+    """What is said before the lines that tell where in Java it happened."""
+    return " ".join(takewhile(lambda line: not line.startswith("at "), map(str.strip, text.splitlines())))
