@@ -362,6 +362,11 @@ def test_the_groups_offsets_follow_the_query(url: str, log: millstream.Log) -> N
     for _ in range(2):
         reader.commit(end)
         assert log.offsets("spark") == {("orders", 0): 3}
+    fill(log, "orders", 2)
+    end = after(reader, end)
+    assert log.offsets("spark") == {("orders", 0): 3}
+    assert after(reader, end) == end  # it is asked for the next batch when this one is done
+    assert log.offsets("spark") == {("orders", 0): 5}
 
 
 # -- writing

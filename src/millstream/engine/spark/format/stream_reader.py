@@ -48,6 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = columns
         self._options = columns.options
         self._target: dict[Place, int] | None = None
+        self._published: dict[str, Any] | None = None
 
     @property
     def _log(self) -> Log:
@@ -70,6 +71,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - as above
         """How far the next batch goes; `start` itself if there is nothing to read."""
+        self.commit(start)  # Spark says it only when the next batch has something to read
         begun = "seqs" in start
         ends = self._ends()
         seqs = _seqs(start["seqs"]) if begun else places_of(self._log, bound_of(start["start"]), ends)
@@ -106,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """A batch is done with: the group's offsets say so, if there is a group."""
         group = self._options.group
-        if group is None or "seqs" not in end:
+        if group is None or "seqs" not in end or end == self._published:
             return
         log = self._log
         known, ends = log.offsets(group), self._ends()
@@ -117,6 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         if offsets:
             log.commit(Commit(offsets=offsets))
+        self._published = end
 
     # -- in tasks
 
