@@ -146,8 +146,8 @@ def prove(log: Log, count: int) -> bool:
     right = (accounts, sold, gaps, told) == (*wanted, 0, count)
     amounts = "equal" if accounts == wanted.accounts else "not equal"
     console.print(
-        f"\n  {count:,} orders came in, {told:,} were counted. Numbers of accounts that are missing or\n"
-        f"  double: {gaps}. Amounts to the cent: {amounts}."
+        f"\n  {count:,} orders came in, {told:,} were counted.\n"
+        f"  Numbers of accounts that are missing or double: {gaps}. Amounts to the cent: {amounts}."
     )
     console.print(
         "  [bold green]Every order counted once.[/]"
