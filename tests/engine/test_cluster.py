@@ -32,7 +32,6 @@ HAPPENED = (
     "task fails at its end",
     "task twice at once",
     "zombie commits late",
-    "zombie refused: Fenced",
     "zombie changed nothing",
     "commits lost",
     "offsets and commits lost",

@@ -8,7 +8,8 @@ not waits in queues (see `World`), one for each node, key and way by which recor
 - which updates of an aggregate are coalesced,
 - how records of one key that lie in several shards come together, and records of several keys where a
   stream of the flow's own is read without its keys,
-- how the dead letters of several steps, in one stream and under one key, come together.
+- how the dead letters of several steps, in one stream and under one key, come together; and those of
+  one step that comes after a merge and before any grouping: each shard's records are there by themselves.
 
 Without `choosing` nothing waits: records go through in the order in which they are fed.
 """
@@ -381,8 +382,10 @@ class Machine:
         if isinstance(node.on_error, DeadLetters):
             found = letter(node, error, origin, value)
             number, writers = self._letters[node.on_error.stream]
-            if self._choosing and (self._lanes or len(writers) > 1):
-                label = node.id, meta.lane
+            apart_by_shard = _is_after_merge(node)
+            if self._choosing and (self._lanes or len(writers) > 1 or apart_by_shard):
+                shard = (meta.stream, meta.shard) if apart_by_shard else ()
+                label = node.id, meta.lane, *shard
                 self.world.put((number, meta.key_bytes), label, (meta._replace(lane=0), found))
             else:
                 self._goes_on[number](meta, found)
@@ -393,6 +396,11 @@ class Machine:
             self.world.outputs.setdefault(stream, []).append((meta.key_bytes, out))
 
         return write
+
+
+def _is_after_merge(node: Node) -> bool:
+    """Whether records come to a step by a merge, and no key has brought them together since."""
+    return any(isinstance(one, Merge) or _is_after_merge(one) for one in node.upstream if not one.grouped)
 
 
 def _same(value: Any) -> Any:

@@ -13,11 +13,12 @@ others where the records of a page are. An edge from one level to a deeper one i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from millstream.flow.graph import Graph
-from millstream.flow.node import DeadLetters, Group, Node, Sink, Source, Stateful
+from millstream.flow.node import DeadLetters, Group, Merge, Node, Sink, Source, Stateful
 from millstream.flow.steps import Combine
 
 
@@ -50,7 +51,25 @@ class Job:
         for node in self.nodes:
             above = max((found[one] for one in node.upstream), default=0)
             found[node] = above + (isinstance(node, Group) and not self.stays(node))
+        for node in self._after_split_merges(found):
+            found[node] = 1
         return found
+
+    def _after_split_merges(self, levels: Mapping[Node, int]) -> list[Sink]:
+        """Sinks where records are read, after a merge whose records go to a deeper level as well.
+
+        Each shard is read by itself there, and only where a page is do records of several come together:
+        so it is there that the sink writes, in the order that all who read from the merge see.
+        """
+        reached: dict[Node, set[Node]] = {}
+        for node in reversed(self.nodes):
+            below = [target for target, _ in self.targets(node)]
+            reached[node] = {node}.union(*(reached[target] for target in below))
+        found = set()
+        for node in self.nodes:
+            if isinstance(node, Merge) and not levels[node] and any(levels[one] for one in reached[node]):
+                found |= {one for one in reached[node] if isinstance(one, Sink) and not levels[one]}
+        return sorted(found, key=lambda node: node.id)
 
     def stays(self, node: Group) -> bool:
         """Whether records are already where a group would bring them: by the key that they have."""

@@ -96,13 +96,14 @@ class Program:
 
     def _run(self, inputs: Mapping[tuple[Node, int], Block], turn: Turn) -> None:
         waiting: Waiting = {}
+        turn.parts += 1
         for (node, place), block in inputs.items():
             waiting.setdefault(node, []).append((place, block))
         for node in self.nodes:
             blocks = waiting.pop(node, [])
             closing = turn.finish and isinstance(node, Stateful)
             if any(len(block) for _, block in blocks) or closing:
-                with given(turn.now, f"{turn.seed} {node.id}"):
+                with given(turn.now, f"{turn.seed} {node.id} {turn.parts}"):
                     found = self._through(node, sorted(blocks, key=lambda item: item[0]), turn)
                     if found is not None and len(found):
                         self._deliver(node, found, turn, waiting)
@@ -140,6 +141,9 @@ class Program:
     def _deliver(self, node: Node, block: Block, turn: Turn, waiting: Waiting) -> None:
         """To all that read from a node; what goes to a deeper level, with its new keys."""
         targets = self._job.targets(node)
+        reader = block.values.reader if block.values.raw is not None else None
+        if len(targets) != 1 and reader is not None and reader.on_error != "fail":
+            block = as_objects(block, node, turn)  # here, so that what cannot be read is told of once
         shared = len(targets) > 1 and not is_fixed(node.value)
         for number, (target, place) in enumerate(targets):
             one = block

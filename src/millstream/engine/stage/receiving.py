@@ -1,7 +1,8 @@
 """Receiving: the parcels of a page put in their order, and made into blocks.
 
 What was read at level 0 is put in the order of running maxima of timestamps, so that a backlog comes as
-live traffic did; what comes from deeper levels, parcel by parcel, by the maximum that they were sent at.
+live traffic did, and in the same order wherever it comes to; what comes from deeper levels, parcel by
+parcel, by the maximum that they were sent at.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ class Received(NamedTuple):
     origins: Origins
 
 
-def received(job: Job, level: int, data: Iterable[bytes]) -> Received:
-    """The parcels of a page at a level, in order."""
+def received(job: Job, data: Iterable[bytes]) -> Received:
+    """The parcels of a page, in order."""
     parcels = sorted((Parcel(*decode_parcel(one)) for one in data), key=lambda one: _order(one.header))
-    places = _places(parcels) if level == 1 else None
+    places = _places(parcels)
     counts = [parcel.header.count for parcel in parcels]
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     rows = np.arange(starts[-1]) if places is None else places
@@ -73,20 +74,25 @@ def received(job: Job, level: int, data: Iterable[bytes]) -> Received:
 
 def _order(header: Header) -> tuple[Any, ...]:
     """Where a parcel comes among others."""
-    if header.level == 1:
-        return (header.source, header.shard, header.number)
-    return (header.at, header.stage, header.upstream, header.source or "", header.shard, header.number)
+    return (header.stage, header.upstream, header.source or "", header.shard, header.number)
 
 
 def _places(parcels: Sequence[Parcel]) -> Numbers | None:
     """The place of each record among all; None: as they lie."""
-    if len({(parcel.header.source, parcel.header.shard) for parcel in parcels}) < 2:
+    headers = [parcel.header for parcel in parcels]
+    if len({(one.stage, one.upstream, one.source, one.shard) for one in headers}) < 2:
         return None
-    highs = np.concatenate([parcel.highs for parcel in parcels])
+    highs = np.concatenate([_highs(parcel) for parcel in parcels])
     order = np.argsort(highs, kind="stable")
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places
+
+
+def _highs(parcel: Parcel) -> Numbers:
+    """What the records of a parcel are put in order by."""
+    header = parcel.header
+    return parcel.highs if header.source is not None else np.full(header.count, header.at)
 
 
 def _block(job: Job, edge: Edge, parcels: Sequence[Parcel], rows: Numbers) -> Block:
@@ -144,12 +150,11 @@ def _origins(parcels: Sequence[Parcel], places: Numbers | None) -> Origins:
     for parcel in parcels:
         header = parcel.header
         seqs.append(parcel.seqs)
+        highs.append(_highs(parcel))
         if header.source is not None:
-            highs.append(parcel.highs)
             streams.append(np.full(header.count, names.setdefault(header.source, len(names))))
             shards.append(np.full(header.count, header.shard))
         else:
-            highs.append(np.full(header.count, header.at))
             codes = np.array([names.setdefault(name, len(names)) for name in header.streams], np.int64)
             streams.append(codes[parcel.columns["stream"].to_numpy()])
             shards.append(parcel.columns["shard"].to_numpy().astype(np.int64))

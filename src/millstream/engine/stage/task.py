@@ -151,7 +151,7 @@ class Worker:
                 mine.append(parcel)
             elif header.node == STATE:
                 states.append(decode_parcel(parcel)[1])
-        found = received(self.job, level, mine)
+        found = received(self.job, mine)
         state = PageState(store, self.cache, identity)
         turn = Turn(
             found.origins,

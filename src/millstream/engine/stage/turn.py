@@ -82,6 +82,7 @@ class Turn:
         self.seed = seed
         self.now = now
         self.finish = finish
+        self.parts = 0  # that have gone through the level: each has chance of its own
         self.states: dict[str, States] = {}
         self.writes: dict[str, list[Write]] = {}
         self.sent: dict[tuple[int, int], list[Block]] = {}
