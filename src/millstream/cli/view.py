@@ -26,6 +26,7 @@ LINE_S = 3.0
 _LOOK_S = 0.25
 
 STARTING = "no epoch yet: Spark takes some seconds to start"
+NOTHING = "no epoch yet: there is nothing to read; Ctrl-C ends it"
 STOPPING = "stopping at the edge of this epoch; Ctrl-C again stops at once"
 
 
@@ -103,7 +104,8 @@ class View:
         elif self._progress.epochs:
             state = "Ctrl-C stops at the edge of an epoch"
         else:
-            state = STARTING
+            lags = self._progress.lags.values()
+            state = NOTHING if lags and all(lag == 0 for lag in lags) else STARTING
         spinner.update(text=Text(f"{clock}  {state}", style="yellow" if self.stopping else "dim"))
         return Group(title, self._progress.table(now), spinner)
 
