@@ -58,7 +58,7 @@ def folded(books: Books, segments: Segments) -> Fold:
         rows=[row for table in state.tables.values() for row in table.changes()],
         extents=list(_extents(books, written)),
         firsts={key: state.shards[key].first for key in state.shards.dirty if key in state.shards},
-        streams_gone=sorted({key[0] for key in state.shards.dirty if key not in state.shards}),
+        streams_gone=sorted({key[0] for key in state.shards.dirty if key[0] not in state.names}),
     )
 
 
