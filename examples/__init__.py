@@ -1,1 +1,1 @@
-"""Programs that show what millstream does: `python -m examples.demo` is the tour."""
+"""Programs that show what millstream does: `python -m examples.demo` is the first to see."""
