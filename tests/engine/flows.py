@@ -101,6 +101,28 @@ def refused() -> Case:
     return Case(flow, inputs, same(flow, inputs, exact="well numbered"))
 
 
+def refused_deeper() -> Case:
+    """Letters of several levels in one stream, and a sink at each of two."""
+    flow = Flow("deeper", on_error=dead_letter("dead"))
+    folded = flow.source("a", key=str, value=str).group_by_key().fold("", appended)
+    folded.sink("folded")
+    folded.group_by(last, key=str).transform(0, counted, name="numbered").sink("numbered")
+    inputs = {"a": letters(12)}
+    wanted = run(flow, inputs)
+    exact = same(flow, inputs, exact="folded")
+
+    def judge(found: Simulated) -> str | None:
+        dead = sorted(letter.value for letter in (out.value for out in found.outputs["dead"]))
+        if dead != sorted(letter.value for letter in wanted.values("dead")):
+            return f"letters of {dead}"
+        counts = {key: len(values) for key, values in found.per_key("numbered").items()}
+        if counts != {key: len(values) for key, values in wanted.per_key("numbered").items()}:
+            return f"'numbered': {found.per_key('numbered')}"
+        return exact(found)
+
+    return Case(flow, inputs, judge)
+
+
 def two_jobs() -> Case:
     """A stream of the flow's own between two jobs, and a table joined with a stream."""
     flow = Flow("jobs")
@@ -150,4 +172,4 @@ def cycle() -> Case:
     return Case(flow, inputs, same(flow, inputs, tables="counts"))
 
 
-CASES = {case.__name__: case for case in (regrouped, refused, two_jobs, stamps, cycle)}
+CASES = {case.__name__: case for case in (regrouped, refused, refused_deeper, two_jobs, stamps, cycle)}

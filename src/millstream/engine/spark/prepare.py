@@ -22,7 +22,6 @@ from millstream.engine.stage.plan import Plan
 from millstream.engine.stage.planlog import PlanReader, plans_of
 from millstream.engine.stage.planner import HELD
 from millstream.engine.stage.rest import Place
-from millstream.engine.stage.writing import fence_name
 from millstream.errors import Damaged, UsageError
 from millstream.log.commit import Commit, Mark
 from millstream.log.log import Log
@@ -141,11 +140,10 @@ class Preparation:
     def _leave(self, pages: Iterable[int]) -> None:
         """Pages that are no more write nothing older, or newer, any more."""
         marks = [
-            Mark(stream, shard, fence_name(self._job.name, streams, str(page)), None)
+            Mark(stream, shard, self._job.fence(level, str(page)), None)
             for level in range(1, self._job.depth + 1)
-            for streams in [self._job.streams_at(level)]
             for page in pages
-            for stream in streams
+            for stream in self._job.streams_at(level)
             for shard in range(self._log.settings(stream).shards)
         ]
         if marks:
@@ -201,9 +199,8 @@ class Preparation:
         places = [f"{name}.{shard}" for name, shard in self._firsts()]
         places += [str(page) for page in range(max(self._pages, before))]
         for level in range(self._job.depth + 1):
-            streams = self._job.streams_at(level)
-            for place in places if streams else ():
-                name = fence_name(self._job.name, streams, place)
+            for place in places if self._job.streams_at(level) else ():
+                name = self._job.fence(level, place)
                 known = self._log.fence(name)
                 while known is not None and known.run < run:
                     self._log.take_over(name)

@@ -20,6 +20,7 @@ from functools import cached_property
 from millstream.flow.graph import Graph
 from millstream.flow.node import DeadLetters, Group, Merge, Node, Sink, Source, Stateful
 from millstream.flow.steps import Combine
+from millstream.names import short_name
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,26 @@ class Job:
         nodes = [*self.at(level), *(self._groups_into_deeper(level))]
         found = {node.stream for node in nodes if isinstance(node, Sink)}
         found |= {node.on_error.stream for node in nodes if isinstance(node.on_error, DeadLetters)}
+        for source in self.nodes:
+            if isinstance(source, Source) and isinstance(source.on_error, DeadLetters):
+                found |= {source.on_error.stream} if level in self._read_at(source) else set()
         return sorted(found)
+
+    def fence(self, level: int, place: str) -> str:
+        """The name under which tasks of a level commit: `place` is a page, or a shard that is read.
+
+        No two levels have the same: a sink is at one level only, and where there is none, the level is told.
+        """
+        sinks = sorted(node.stream for node in self.at(level) if isinstance(node, Sink))
+        return short_name(f"{self.name}.{sinks[0] if sinks else f'.{level}'}.{place}")
+
+    def _read_at(self, node: Node) -> set[int]:
+        """The levels where values of a source may be read: they stay bytes until somebody asks for them."""
+        found = {self.levels[node]}
+        for target, _ in self.targets(node):
+            passed_on = isinstance(target, Merge) or (isinstance(target, Group) and target.function is None)
+            found |= self._read_at(target) if passed_on else {self.levels[target]}
+        return found
 
     def _groups_into_deeper(self, level: int) -> list[Node]:
         """Groups whose functions are called at a level: what comes out of them is at a deeper one."""

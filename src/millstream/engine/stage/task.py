@@ -28,10 +28,11 @@ from millstream.engine.stage.receiving import Received, received
 from millstream.engine.stage.sending import Sender, Sent
 from millstream.engine.stage.state import Cache, PageState, Store
 from millstream.engine.stage.turn import Origins, Turn
-from millstream.engine.stage.writing import commit_once, fence_name
+from millstream.engine.stage.writing import commit_once
 from millstream.errors import Bug
 from millstream.flow.node import Node, Stateful
 from millstream.log.log import Log
+from millstream.names import short_name
 
 
 class Worker:
@@ -187,13 +188,13 @@ class Worker:
         if write is not None:
             stream = states_of(self.job.name)
             turn.counts["states"] += len(write.times)
-            name = fence_name(self.job.name, [stream], f"{level}.{page}")
+            name = short_name(f"{self.job.name}.{stream}.{level}.{page}")
             commit_once(self.log, name, ticket, {stream: [write]}, [], page)
 
     def _commit(self, turn: Turn, level: int, place: str, ticket: Ticket, number: int) -> None:
         streams = self.job.streams_at(level)
         if streams and ticket.kind != "muted":
-            name = fence_name(self.job.name, streams, place)
+            name = self.job.fence(level, place)
             commit_once(self.log, name, ticket, turn.writes, streams, number)
 
 

@@ -15,18 +15,12 @@ from millstream.keyhash import shards_of
 from millstream.log.commit import Append, Commit, Fence, Mark
 from millstream.log.log import Log
 from millstream.log.stream import Settings
-from millstream.names import short_name
 from millstream.record import HEADERS_TYPE, rows_schema
 
 KEPT = 16  # epochs whose plans a fence remembers: more than may be done again after a loss
 
 _DONE = msgspec.msgpack.Decoder(list[tuple[int, bytes]])
 _DONE_OUT = msgspec.msgpack.Encoder()
-
-
-def fence_name(job: str, streams: Sequence[str], place: str) -> str:
-    """The name under which a task commits: `place` is a page, or a shard that is read."""
-    return short_name(f"{job}.{streams[0]}.{place}")
 
 
 def commit_once(
@@ -78,15 +72,17 @@ def _done(position: bytes | None) -> list[tuple[int, bytes]]:
 def _judge_again(name: str, ticket: Ticket, done: list[tuple[int, bytes]], newest: int) -> None:
     """Refuse an epoch that was committed by another plan, or so long ago that nobody knows by which."""
     known = dict(done)
-    if known.get(ticket.number, ticket.digest) != ticket.digest:
-        raise Fenced(
-            f"epoch {ticket.number} was committed under the name '{name}' by another plan: the plans of this "
-            "job are not those that it ran by. Start it with rebuild=True, or with fresh=True"
-        )
     if len(done) >= KEPT and ticket.number < min(known):
         raise Fenced(
             f"epoch {ticket.number} comes again under the name '{name}', which is at {newest}: too far back "
             "to be compared. Start the job with rebuild=True, or with fresh=True"
+        )
+    if (
+        known.get(ticket.number) != ticket.digest
+    ):  # by its own plan it had nothing to write, if it is not there
+        raise Fenced(
+            f"epoch {ticket.number} was committed under the name '{name}' by another plan: the plans of this "
+            "job are not those that it ran by. Start it with rebuild=True, or with fresh=True"
         )
 
 
