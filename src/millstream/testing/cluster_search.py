@@ -26,6 +26,7 @@ from millstream.flow.node import FromStream
 from millstream.log.commit import Append, Commit
 from millstream.log.log import Log
 from millstream.log.open import open as open_log
+from millstream.log.stream import Cleanup
 from millstream.testing.cluster import Cluster
 from millstream.testing.cluster_faults import Schedule
 from millstream.testing.inputs import Inputs, feeds_of
@@ -84,14 +85,21 @@ def search(
     *,
     seeds: Iterable[int],
     faults: float = 0.02,
+    refusals: tuple[type[MillstreamError], ...] = (),
     **options: Any,
 ) -> Counter[str]:
-    """A run for each seed; what `judge` says against one is raised, with a program that repeats it."""
+    """A run for each seed; what `judge` says against one is raised, with a program that repeats it.
+
+    `refusals`: errors by which a run may end, rather than go wrong in silence.
+    """
     fired: Counter[str] = Counter()
 
     def wrong(seed: int, schedule: float | Schedule) -> tuple[str | None, Schedule]:
         try:
             found = simulate(flow, inputs, seed=seed, faults=schedule, **options)
+        except refusals:
+            fired["refused"] += 1
+            return None, {}
         except MillstreamError as error:
             return f"{type(error).__name__}: {error}", getattr(error, "schedule", {})
         fired.update(found.faults)
@@ -139,7 +147,7 @@ def loading(graph: Graph, log: Log, inputs: Inputs) -> list[Commit]:
     for name, node in graph.inputs.items():
         if isinstance(node.origin, FromStream):
             shards = max((feed.meta.shard for feed in feeds if feed.source is node), default=0) + 1
-            log.create(name, shards=shards)
+            log.create(name, shards=shards, cleanup=Cleanup.COMPACT)  # what is not pinned may go
     return [
         Commit(
             (
