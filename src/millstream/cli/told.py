@@ -51,7 +51,8 @@ def code_of(error: Exception) -> int:
 def _show(console: Console, message: str, *, verbose: bool) -> None:
     if verbose:
         console.print(Text(traceback.format_exc()), soft_wrap=True)
-    console.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    text = Text.assemble(("error: ", "bold red"), message)
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 def _first_lines(text: str) -> str:
