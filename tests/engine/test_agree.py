@@ -82,6 +82,17 @@ def test_lines_of_files_are_merged_with_others(seed: int, tmp_path: Path) -> Non
     agrees(flow, {"a": [In("x", "p"), In("y", "q")], pattern: lines}, seed, 0.05)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_steps_are_closed_from_the_top_down_over_several_jobs(seed: int) -> None:
+    flow = Flow("closing")
+    source = flow.source("a", key=str, value=str)
+    first = source.group_by_key().grouped(2, flush=True, name="first").map(text)
+    second = flow.stream("one", first).group_by_key().grouped(2, flush=True, name="second").map(text)
+    both = flow.merge(source, flow.stream("two", second))
+    both.group_by_key().grouped(2, flush=True, name="third").map(text).sink("out")
+    agrees(flow, {"a": [In(value, "k") for value in "pqr"]}, seed, 0.05)
+
+
 @pytest.mark.parametrize("every_tick", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_ticks_come_once_each(seed: int, every_tick: bool) -> None:

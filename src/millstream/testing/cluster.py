@@ -22,12 +22,11 @@ True
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from millstream.clock import ManualClock
 from millstream.engine.stage.inputs import input_of
-from millstream.engine.stage.job import Job, jobs_of
-from millstream.engine.stage.plan import Kind
+from millstream.engine.stage.job import Job, closings, jobs_of
 from millstream.errors import UsageError
 from millstream.flow.flow import Flow
 from millstream.flow.graph import Graph
@@ -108,13 +107,13 @@ class Cluster:
         self._ends = {job.name: self._bounds(job, round(seconds * 1_000)) for job in self._jobs}
         self._start()
         while True:
-            self._rest("records")
+            self._rest()
             if not self._arrive(due=True) and not self._pass_time(until):
                 break
-        for job in self._jobs if finish else ():
-            while not self._kept[job.name].finished:
-                self._rest("finish", job)
-            self._rest("records")
+        for job, steps in closings(self._jobs) if finish else ():
+            while not self._kept[job.name].closed.issuperset(steps):
+                self._rest(job, steps)
+            self._rest()
         while any(workers.zombies for workers in self._zombies):
             self._wake()
 
@@ -132,23 +131,23 @@ class Cluster:
         self._zombies = [one for one in self._zombies if one.zombies or one in self._zombies[-len(queries) :]]
         self._queries = queries
 
-    def _rest(self, kind: Kind, job: Job | None = None) -> None:
-        """Do epochs until there is nothing to do; of another kind than `records`, one of one job."""
+    def _rest(self, job: Job | None = None, closes: Sequence[str] = ()) -> None:
+        """Do epochs until there is nothing to do; or only one, of a job whose steps it closes."""
         while True:
             chosen = [query for query in self._queries if job is None or query.job is job]
             try:
-                if not self._round([(query.kept.epoch, query.epoch(kind)) for query in chosen]):
+                if not self._round([query.epoch(closes) for query in chosen]):
                     return
             except Crash:
                 self._lose()
                 self._start()
-            if job is not None and self._kept[job.name].finished:
+            if job is not None and self._kept[job.name].closed.issuperset(closes):
                 return
 
-    def _round(self, epochs: list[tuple[int, Iterator[None]]]) -> bool:
+    def _round(self, epochs: Sequence[Iterator[None]]) -> bool:
         """One epoch of each, side by side; False if none had anything to do."""
         moved = False
-        running = [epoch for _, epoch in epochs]
+        running = list(epochs)
         while running:
             epoch = running[self._chaos.pick("next", len(running))]
             try:

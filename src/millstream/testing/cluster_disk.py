@@ -30,7 +30,7 @@ class Checkpoint:
     offsets: dict[int, bytes] = field(default_factory=dict)
     commits: set[int] = field(default_factory=set)
     states: dict[tuple[int, int], dict[int, dict[int, bytes]]] = field(default_factory=dict)
-    finished: bool = False  # the epoch that closes the run was committed
+    closed: set[str] = field(default_factory=set)  # steps, by epochs that were committed
 
     @property
     def epoch(self) -> int:

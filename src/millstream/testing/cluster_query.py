@@ -8,12 +8,12 @@ killed; what is started then goes on from what was kept, which is all that it is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from millstream.engine.stage.inputs import input_of
 from millstream.engine.stage.job import Job
 from millstream.engine.stage.pace import Pace
-from millstream.engine.stage.plan import Kind, Plan
+from millstream.engine.stage.plan import Plan
 from millstream.engine.stage.planlog import PlanLog
 from millstream.engine.stage.planner import Planner
 from millstream.engine.stage.rest import Bounds
@@ -67,11 +67,11 @@ class Query:
         self._planner = Planner(inputs, plans, self._log.clock, run=RUN, flow="", bounds=bounds, pace=pace)
         self._plans = plans
 
-    def epoch(self, kind: Kind = "records") -> Iterator[None]:
-        """One epoch, step by step; none if there is nothing to do."""
+    def epoch(self, closes: Sequence[str] = ()) -> Iterator[None]:
+        """One epoch, step by step; none if there is nothing to do. `closes`: steps that come to their end."""
         epoch, kept, chaos = self.kept.epoch, self.kept, self._chaos
         name = f"{self.job.name} {epoch}"
-        plan = self._logged(epoch) if epoch in kept.offsets else self._planned(epoch, name, kind)
+        plan = self._logged(epoch) if epoch in kept.offsets else self._planned(epoch, name, closes)
         if plan is None:
             return
         yield
@@ -94,7 +94,7 @@ class Query:
                 yield
         chaos.crash(f"{name} commit", "before epoch committed")
         kept.commits.add(epoch)
-        kept.finished |= plan.kind == "finish"
+        kept.closed.update(plan.closes)
         chaos.crash(f"{name} commit", "after epoch committed")
         yield
 
@@ -105,13 +105,13 @@ class Query:
             raise Damaged(f"job '{self.job.name}': epoch {epoch} of the checkpoint was not planned so")
         return plan
 
-    def _planned(self, epoch: int, name: str, kind: Kind) -> Plan | None:
+    def _planned(self, epoch: int, name: str, closes: Sequence[str]) -> Plan | None:
         """The plan of a new epoch, and its entry in the log of offsets."""
         chaos, planner = self._chaos, self._planner
         if planner is None:
             raise AssertionError("the query was not started")
         chaos.crash(f"{name} plan", "before plan stored")
-        plan = planner.after(epoch - 1, kind)
+        plan = planner.after(epoch - 1, "finish" if closes else "records", closes)
         if plan is None:
             return None
         chaos.crash(f"{name} plan", "after plan stored")

@@ -13,7 +13,7 @@ others where the records of a page are. An edge from one level to a deeper one i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from millstream.flow.graph import Graph
 from millstream.flow.node import DeadLetters, Group, Merge, Node, Sink, Source, Stateful
 from millstream.flow.steps import Combine
 from millstream.names import short_name
+from millstream.operators import meaning_of
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,16 @@ class Job:
         """The steps that keep a state, by name."""
         return {node.name: node for node in self.nodes if isinstance(node, Stateful)}
 
+    def comes_back(self, step: str) -> bool:
+        """Whether what a step gives goes into a stream that the job reads."""
+        todo: list[Node] = [self.stateful[step]]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, Sink) and node.stream in self.sources:
+                return True
+            todo += [target for target, _ in self.targets(node)]
+        return False
+
     def combined(self, edge: Edge) -> Stateful | None:
         """The aggregate that all records of an edge go to, and only they: it can be combined before."""
         targets = self.targets(edge.node) if isinstance(edge.node, Group) else []
@@ -156,6 +167,23 @@ class Job:
         if isinstance(target, Stateful) and isinstance(target.step, Combine) and target.on_error == "fail":
             return target
         return None
+
+
+def closings(jobs: Sequence[Job]) -> list[tuple[Job, tuple[str, ...]]]:
+    """The steps to close at the end of a run, from the top down: each time a job, and some of its steps.
+
+    When those of one line are closed, all that comes of it has to come to rest before those of the next.
+    """
+    found: list[tuple[Job, tuple[str, ...]]] = []
+    owners = {node: job for job in jobs for node in job.nodes}
+    for node in sorted(owners, key=lambda node: node.id):
+        if isinstance(node, Stateful) and meaning_of(node.step).finish is not None:
+            job = owners[node]
+            if found and found[-1][0] is job and not any(map(job.comes_back, found[-1][1])):
+                found[-1] = job, (*found[-1][1], node.name)
+            else:
+                found.append((job, (node.name,)))
+    return found
 
 
 def jobs_of(graph: Graph) -> list[Job]:

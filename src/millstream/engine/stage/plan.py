@@ -60,6 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     positions: tuple[Range, ...] = ()
     progress: Signed | None = None  # of all inputs together, at the end of the epoch
     kind: Kind = "records"
+    closes: tuple[str, ...] = ()  # the steps that a "finish" closes; none said: all
     redone: Redone | None = None
 
     @property
@@ -71,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True):
     def ticket(self) -> Ticket:
         """What a page is told of it."""
         number, digest = (self.epoch, self.digest) if self.redone is None else self.redone
-        return Ticket(self.run, number, self.clock, digest, self.progress, self.kind)
+        return Ticket(self.run, number, self.clock, digest, self.progress, self.kind, self.closes)
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
@@ -83,6 +84,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     digest: bytes
     progress: Signed | None
     kind: Kind
+    closes: tuple[str, ...] = ()
 
     def seed(self, job: str, place: str) -> str:
         """Of what chance in one task of the epoch is made."""

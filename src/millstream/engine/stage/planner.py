@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -50,10 +50,10 @@ class Planner:
         if plans.last is None:  # what the first epoch reads has to stay as it is until it is done with
             self._pin(positions_of(None, inputs, clock.now_ms()).values())
 
-    def after(self, epoch: int, kind: Kind = "records") -> Plan | None:
+    def after(self, epoch: int, kind: Kind = "records", closes: Sequence[str] = ()) -> Plan | None:
         """The plan of the epoch after this one; None: there is nothing to do.
 
-        One that was made before is given again, whatever has come meanwhile.
+        One that was made before is given again, whatever has come meanwhile. `closes`: see `Plan`.
         """
         known = self._plans.at(epoch + 1)
         if known is not None:
@@ -62,6 +62,8 @@ class Planner:
             plan = self._rebuilding(epoch + 1)
         else:
             plan = self._made(epoch + 1, self._plans.last, self._bounds, kind)
+            if plan is not None and closes:
+                plan = msgspec.structs.replace(plan, closes=tuple(closes))
         if plan is not None:
             self._plans.store(plan)
         return plan

@@ -101,7 +101,7 @@ class Program:
             waiting.setdefault(node, []).append((place, block))
         for node in self.nodes:
             blocks = waiting.pop(node, [])
-            closing = turn.finish and isinstance(node, Stateful)
+            closing = isinstance(node, Stateful) and node.name in turn.finish
             if any(len(block) for _, block in blocks) or closing:
                 with given(turn.now, f"{turn.seed} {node.id} {turn.parts}"):
                     found = self._through(node, sorted(blocks, key=lambda item: item[0]), turn)

@@ -118,7 +118,7 @@ def stateful_step(node: Stateful, graph: Graph) -> Step:
 
     def finishing(block: Block, turn: Turn) -> Block:
         found = step(block, turn)
-        if not turn.finish:
+        if node.name not in turn.finish:
             return found
         turn.settle()
         return joined([found, *_finished(node, keeps, turn)])
@@ -246,7 +246,7 @@ def last_rows(keys: Keys) -> Numbers:
 def _finished(node: Stateful, keeps: Kept, turn: Turn) -> Iterable[Block]:
     """What is left over under each key, when the run is closed."""
     finish = keeps.meaning.finish
-    if not turn.finish or finish is None:
+    if node.name not in turn.finish or finish is None:
         return
     states = turn.states[node.name]
     keys: list[Key] = []

@@ -158,7 +158,7 @@ class Worker:
             found.origins,
             seed=ticket.seed(self.job.name, f"page {page}"),
             now=ticket.clock,
-            finish=ticket.kind == "finish",
+            finish=(ticket.closes or self.job.stateful) if ticket.kind == "finish" else (),
         )
         if ticket.kind in {"export", "import"}:
             turn.counts["states"] += arrived(state, states)

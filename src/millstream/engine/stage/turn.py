@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import length_hint
 from typing import Any, Protocol
 
@@ -76,12 +76,12 @@ class Live(Protocol):
 class Turn:
     """One task's work for one epoch."""
 
-    def __init__(self, origins: Origins, *, seed: str, now: int, finish: bool = False) -> None:
-        """Nothing has come of it yet. `finish`: the run is closed, so what steps have left over comes out."""
+    def __init__(self, origins: Origins, *, seed: str, now: int, finish: Collection[str] = ()) -> None:
+        """Nothing has come of it yet. `finish`: steps that are closed: what they have left over comes out."""
         self.origins = origins
         self.seed = seed
         self.now = now
-        self.finish = finish
+        self.finish = frozenset(finish)
         self.parts = 0  # that have gone through the level: each has chance of its own
         self.states: dict[str, States] = {}
         self.writes: dict[str, list[Write]] = {}
