@@ -36,7 +36,7 @@ from millstream.log.commit import Commit, Offset
 from millstream.log.group import Place
 from millstream.log.log import Log
 
-_WAIT_S = 0.05  # short: other sources of the query wait as long
+_WAIT_S = 0.1  # short: other sources of the query wait as long
 _ONE = Limits(records=1, bytes=1)
 
 
