@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,8 @@ def run(  # noqa: PLR0913, PLR0917 - a command's options are its function's argu
         "accept_mixed": accept_mixed,
         "verbose": verbose,
     }
+    if not verbose:
+        _quieten_py4j()
     with told(Console(stderr=True), verbose=verbose):
         code = _run(file, flow, log, {name: value for name, value in chosen.items() if value})
     if code:
@@ -87,6 +90,12 @@ def _run(file: Path, name: str | None, url: str, given: dict[str, Any]) -> int:
         progress.lags = view.lags()
     _conclude(console, graph, progress, summary)
     return INTERRUPTED if summary.why == "stopped" else 0
+
+
+def _quieten_py4j() -> None:
+    """What connects Python with Spark logs a page when a run is stopped at once: nobody has asked for it."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
 
 
 def _streams(job: Job) -> list[str]:
