@@ -32,6 +32,8 @@ UI = "spark.ui.enabled"
 ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
+FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
 SETTINGS = {
     UI: "false",
     "spark.ui.showConsoleProgress": "false",
@@ -40,6 +42,8 @@ SETTINGS = {
     "spark.python.daemon.module": "millstream_daemon",
     "spark.python.worker.reuse": "true",  # a worker's caches live on from epoch to epoch
     "spark.python.unix.domain.socket.enabled": "true",  # takes 40 ms off every job that has Python tasks
+    # The usual one starts a process for each file that it renames, to see whether that is a link.
+    "spark.sql.streaming.checkpointFileManagerClass": FILES,
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }

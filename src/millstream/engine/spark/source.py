@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
+from millstream.engine.spark.garbage import set_aside
 from millstream.engine.spark.pages import page_ids
 from millstream.engine.spark.setup import Setup, bounds_of, job_of, log_at, worker_of
 from millstream.engine.spark.stop import StopFile
@@ -109,6 +110,7 @@ class JobReader(DataSourceStreamReader):
                 pages, parcels, size = [], [], 0
         if parcels:
             yield _batch(pages, parcels)
+        set_aside()
 
 
 class _Planning:

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
+from millstream.engine.spark.garbage import set_aside
 from millstream.engine.spark.pages import page_ids
 from millstream.engine.spark.setup import Setup, worker_of
 from millstream.engine.stage.task import ticket_of
@@ -54,6 +55,7 @@ class PageProcessor(StatefulProcessor):
         )
         for page, data in sent:
             yield Row(page=self._ids[page], parcel=data)
+        set_aside()
 
     def close(self) -> None:
         """Nothing to let go of: the worker outlives the epoch."""
