@@ -294,4 +294,8 @@ def follow_up() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        console.show_cursor()
+        sys.exit(130)
