@@ -143,12 +143,10 @@ class StateLog(Log):
 
     def settings(self, stream: str) -> Settings:
         """See `Log.settings`."""
-        self._check_open()
-        known = self._state.streams.get(stream) if isinstance(stream, str) else None
-        if known is None:  # a look into a dict needs no lock, and every commit comes by here
-            with self._open():
-                known = self._now().stream(stream)
-        return known.settings
+        with self._open():
+            self._check_open()
+            known = self._state.streams.get(stream) if isinstance(stream, str) else None
+            return (known or self._now().stream(stream)).settings
 
     def streams(self, pattern: str = "*") -> list[str]:
         """See `Log.streams`."""
