@@ -47,7 +47,7 @@ def test_of_several_flows_one_is_chosen_by_its_name_or_variable(tmp_path: Path) 
     with pytest.raises(UsageError) as several:
         flow_in(file)
     assert "2 flows; say which with --flow NAME" in str(several.value)
-    assert f"{file}:2: first = Flow('one')" in str(several.value)
+    assert "flow.py:2: first = Flow('one')" in str(several.value)
     with pytest.raises(UsageError, match="no flow 'three'; there are:"):
         flow_in(file, "three")
 
