@@ -63,11 +63,6 @@ class JobRun:
         self._query: StreamingQuery | None = None
         self._error: MillstreamError | None = None  # of the driver's own part of an epoch
 
-    @property
-    def steps(self) -> list[str]:
-        """The steps that have states now."""
-        return self._past.steps
-
     def begin(self, wishes: Wishes) -> None:
         """Compare it with what it was, and settle what can be settled without running."""
         self._settle_on(self._past.begin(wishes))

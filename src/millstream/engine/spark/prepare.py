@@ -56,11 +56,6 @@ class Preparation:
             raise Damaged(f"job '{self._job.name}' has no description")
         return self._book.newest
 
-    @property
-    def steps(self) -> list[str]:
-        """The steps that have states."""
-        return list(self._book.newest.steps) if self._book.newest is not None else []
-
     def checkpoint(self, description: Description) -> Path:
         """The folder that Spark has for a description."""
         return self._folder / f"checkpoint-{description.generation}"

@@ -17,6 +17,7 @@ from millstream.engine.spark.prepare import Wishes, clear
 from millstream.engine.spark.session import session
 from millstream.engine.spark.setup import Setup
 from millstream.engine.spark.ship import packed
+from millstream.engine.stage.description import as_known, forget, known_jobs
 from millstream.engine.stage.inputs import input_of
 from millstream.engine.stage.job import Job, jobs_of
 from millstream.errors import UsageError, shown
@@ -98,11 +99,14 @@ class _Run:
             clear(self._log, [*self._graph.own_streams, *self._graph.dead_letters])
         make_streams(self._log, self._graph, self._pages)
         wishes = Wishes(options.fresh, options.rebuild, options.accept_mixed, tuple(options.drop_state))
-        runs = [JobRun(job, self._log, self._setup(job), self._told) for job in jobs_of(self._graph)]
-        known = [step for one in runs for step in one.steps]
+        known = known_jobs(self._log, self._graph.name)
+        jobs, gone = as_known(jobs_of(self._graph), {} if options.fresh else known, options.drop_state)
+        forget(self._log, known.keys() - {job.name for job in jobs} if options.fresh else gone)
+        runs = [JobRun(job, self._log, self._setup(job), self._told) for job in jobs]
+        steps = [step for one in known.values() for step in one.steps]
         for step in options.drop_state:
-            if step not in known:
-                there = ", ".join(map(repr, known)) or "no steps"
+            if step not in steps:
+                there = ", ".join(map(repr, steps)) or "no steps"
                 raise UsageError(f"drop_state names {shown(step)}: there are states of {there}")
         for one in runs:
             one.begin(wishes)

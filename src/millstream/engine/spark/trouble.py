@@ -13,7 +13,7 @@ _OURS = re.compile(r"millstream\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\tat |\n\s+at 
 def as_ours(error: Exception, job: str) -> MillstreamError:
     """The error that a task or the planner raised, if it was one of ours; else what Spark says."""
     text = str(error)
-    for name, message in _OURS.findall(text):
+    for name, message in reversed(_OURS.findall(text)):  # the last one is what came of those before
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, MillstreamError):
             found = kind.__new__(kind)

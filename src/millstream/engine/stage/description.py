@@ -15,7 +15,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Annotated, Any, Literal, TypeAlias
@@ -25,7 +26,7 @@ import msgspec
 from millstream.codec.kind import named
 from millstream.engine.stage.job import Job
 from millstream.engine.stage.plan import Whole
-from millstream.errors import Damaged
+from millstream.errors import Damaged, UsageError
 from millstream.flow.node import Group, Node, Pure, Stateful
 from millstream.flow.process import Process
 from millstream.flow.site import qualified_name
@@ -57,10 +58,12 @@ class Description(msgspec.Struct, frozen=True):
     """
 
     run: Whole
+    job: str
     flow: str  # digest: of what the steps are, and of the code of their functions
     pages: Whole
     depth: Whole
     steps: dict[str, StepState]
+    streams: tuple[str, ...]  # that it writes
     generation: Whole = 0
     first: Annotated[int, msgspec.Meta(ge=-1)] = -1
     phase: Phase = "running"
@@ -74,7 +77,7 @@ def described(job: Job, *, run: int, pages: int) -> Description:
         name: StepState(node.step.operation, named(node.state), named(node.key), job.levels[node])
         for name, node in job.stateful.items()
     }
-    return Description(run, digest_of(job), pages, job.depth, steps)
+    return Description(run, job.name, digest_of(job), pages, job.depth, steps, job.streams)
 
 
 def lost(before: Description, now: Description, drop: Collection[str]) -> list[str]:
@@ -102,6 +105,35 @@ def lost(before: Description, now: Description, drop: Collection[str]) -> list[s
     return found
 
 
+def as_known(
+    jobs: Sequence[Job], known: Mapping[str, Description], drop: Collection[str]
+) -> tuple[list[Job], list[str]]:
+    """The jobs under the names that they were known by, and the known ones whose states are all dropped.
+
+    A job is known by its steps and by the streams that it writes, whatever it writes first now.
+    `UsageError`: there are states that belong to none of them any more.
+    """
+    free = {name: one for name, one in known.items() if name not in {job.name for job in jobs}}
+    found = []
+    for job in jobs:
+        mine = {*job.stateful, *job.streams}
+        shared = {name: len(mine & {*one.steps, *one.streams}) for name, one in free.items()}
+        best = max(shared, key=lambda name: shared[name], default="")
+        if job.name not in known and best and shared[best]:
+            del free[best]
+            found.append(replace(job, name=best))
+        else:
+            found.append(job)
+    left = {step: name for name, one in free.items() for step in one.steps if step not in drop}
+    if left:
+        text = "\n".join(f"  '{step}', of job '{name}'" for step, name in left.items())
+        raise UsageError(
+            f"these steps have states, and the flow has none of them any more:\n{text}\nBring them back under "
+            "these names, or let their states go: drop_state=[…] (--drop-state)"
+        )
+    return found, [name for name, one in free.items() if one.steps]
+
+
 def moves(before: Description, now: Description) -> bool:
     """Whether states have to go elsewhere: to other pages, or to other levels."""
     same = {name: step.level for name, step in before.steps.items() if name in now.steps}
@@ -112,6 +144,35 @@ def moves(before: Description, now: Description) -> bool:
     )
 
 
+def known_jobs(log: Log, flow: str) -> dict[str, Description]:
+    """The jobs of a flow that a log knows."""
+    found = {}
+    for stream in log.streams(f"_job.{flow}.*"):
+        newest = _newest(log, stream)
+        if newest is not None:
+            found[newest.job] = newest
+    return found
+
+
+def forget(log: Log, jobs: Collection[str]) -> None:
+    """Know nothing of some jobs any more."""
+    for job in jobs:
+        for kind in ("_job", "_plans", "_states"):
+            stream = short_name(f"{kind}.{job}")
+            if stream in log.streams(stream):
+                log.delete(stream)
+
+
+def _newest(log: Log, stream: str) -> Description | None:
+    first, end = log.ends(stream)[0]
+    if end == first:
+        return None
+    try:
+        return _DECODER.decode(next(log.read(stream, 0, end - 1, Limits(records=1)).records()).value)
+    except msgspec.DecodeError as error:
+        raise Damaged(f"the description of a job, in stream '{stream}', cannot be read: {error}") from None
+
+
 class JobBook:
     """Where a job's description is kept: in a stream of the log, the newest one counts."""
 
@@ -120,16 +181,8 @@ class JobBook:
         self._log = log
         self._stream = short_name(f"_job.{job}")
         log.create(self._stream, codec="json", exist_ok=True)
-        self._end = 0
-        self.newest: Description | None = None
-        first, end = log.ends(self._stream)[0]
-        if end > first:
-            batch = log.read(self._stream, 0, end - 1, Limits(records=1))
-            try:
-                self.newest = _DECODER.decode(next(batch.records()).value)
-            except msgspec.DecodeError as error:
-                raise Damaged(f"the description of job '{job}' cannot be read: {error}") from None
-        self._end = end
+        self._end = log.ends(self._stream)[0][1]
+        self.newest = _newest(log, self._stream)
 
     def store(self, description: Description) -> Description:
         """Keep another, durably; `Conflict`: somebody else did meanwhile."""

@@ -279,10 +279,8 @@ class TickInput(Numbered):
 
     def cut(self, position: Range, end: int, records: int, clock: int) -> Ahead:
         """Missed ticks, or only the newest."""
-        ticks = np.arange(position.end, end)
-        if position.end == 0 or not self._origin.every_tick:
-            ticks = ticks[-1:]
-        ticks = ticks[:records]
+        newest = position.end == 0 or not self._origin.every_tick
+        ticks = np.arange(max(position.end, end - 1) if newest else position.end, end)[:records]
         return Ahead(ticks * self._origin.every_ms, ticks, 50, bool(len(ticks)) and int(ticks[-1]) + 1 < end)
 
     def piece(self, position: Range, end: int) -> Range:

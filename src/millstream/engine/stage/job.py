@@ -137,6 +137,11 @@ class Job:
             found |= self._read_at(target) if passed_on else {self.levels[target]}
         return found
 
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that it writes, but for dead letters."""
+        return tuple(sorted(node.stream for node in self.nodes if isinstance(node, Sink)))
+
     def _groups_into_deeper(self, level: int) -> list[Node]:
         """Groups whose functions are called at a level: what comes out of them is at a deeper one."""
         return [

@@ -50,8 +50,10 @@ class Planner:
         if plans.last is None:  # what the first epoch reads has to stay as it is until it is done with
             self._pin(positions_of(None, inputs, clock.now_ms()).values())
 
-    def after(self, epoch: int, kind: Kind = "records", closes: Sequence[str] = ()) -> Plan | None:
-        """The plan of the epoch after this one; None: there is nothing to do.
+    def after(
+        self, epoch: int, kind: Kind = "records", closes: Sequence[str] = (), *, first: bool = False
+    ) -> Plan | None:
+        """The plan of the epoch after this one; None: there is nothing to do, and it is not the first.
 
         One that was made before is given again, whatever has come meanwhile. `closes`: see `Plan`.
         """
@@ -61,7 +63,7 @@ class Planner:
         if self._is_rebuilding():
             plan = self._rebuilding(epoch + 1)
         else:
-            plan = self._made(epoch + 1, self._plans.last, self._bounds, kind)
+            plan = self._made(epoch + 1, self._plans.last, self._bounds, kind, first=first)
             if plan is not None and closes:
                 plan = msgspec.structs.replace(plan, closes=tuple(closes))
         if plan is not None:
@@ -87,7 +89,9 @@ class Planner:
         clock = self._clock.now_ms()
         return ends_of(positions_of(self._plans.last, self._inputs, clock), self._inputs, self._bounds, clock)
 
-    def _made(self, epoch: int, last: Plan | None, bounds: Bounds, kind: Kind) -> Plan | None:
+    def _made(
+        self, epoch: int, last: Plan | None, bounds: Bounds, kind: Kind, *, first: bool = False
+    ) -> Plan | None:
         """A plan that goes on after another; None if there is nothing to read."""
         newest = self._plans.last
         clock = max(self._clock.now_ms(), newest.clock if newest is not None else 0)
@@ -100,7 +104,7 @@ class Planner:
             if reading
         }
         pieces = self._chosen(ahead)
-        if not pieces and reading:
+        if not pieces and reading and not first:
             return None
         ranges = []
         for place, (end, high) in sorted(pieces.items()):
