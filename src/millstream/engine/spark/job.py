@@ -23,7 +23,8 @@ from millstream.engine.stage.plan import Plan
 from millstream.engine.stage.planlog import PlanReader
 from millstream.engine.stage.rest import at_rest
 from millstream.errors import MillstreamError
-from millstream.log.commit import Commit, Offset
+from millstream.log.can import Can
+from millstream.log.commit import Commit, Durability, Offset
 from millstream.log.log import Log
 
 if TYPE_CHECKING:
@@ -120,12 +121,15 @@ class JobRun:
         self._query = writer.option("checkpointLocation", setup.checkpoint).queryName(self.job.name).start()
 
     def _each_epoch(self, frame: DataFrame, number: int) -> None:
-        """Have the epoch done; what fails is told as it is here, before Spark has put its words around it."""
+        """Have the epoch done; what fails is told as it is here, before Spark has put its words around it.
+
+        Spark is told in short: it searches in what it is told, and long texts make its stack overflow.
+        """
         try:
             self._do_epoch(frame, self._setup.first + 1 + number)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, `check` raises it
             self._error = error if isinstance(error, MillstreamError) else as_ours(error, self.job.name)
-            raise
+            raise RuntimeError("the epoch failed") from None
 
     def _do_epoch(self, frame: DataFrame, epoch: int) -> None:
         """Have an epoch done, and take what it reports."""
@@ -142,7 +146,10 @@ class JobRun:
         self._told(Epoch(self.job.name, plan.epoch, records, dict(counts), seconds))
 
     def _publish(self, plan: Plan) -> None:
-        """The group's offsets, so that lag can be seen; an epoch that is done again says the same again."""
+        """The group's offsets, so that lag can be seen; an epoch that is done again says the same again.
+
+        It is synced, and with it all that the epoch has written: what Spark takes for done must not be lost.
+        """
         known = self._log.offsets(self.job.name)
         offsets = tuple(
             Offset(self.job.name, one.input, one.shard, known.get((one.input, one.shard)), one.end)
@@ -150,8 +157,8 @@ class JobRun:
             if isinstance(self._inputs.get(one.input), StreamInput)
             and known.get((one.input, one.shard)) != one.end
         )
-        if offsets:
-            self._log.commit(Commit(offsets=offsets))
+        durability = Durability.SYNCED if Can.SYNCED in self._log.can else Durability.WRITTEN
+        self._log.commit(Commit(offsets=offsets), durability)
 
     # -- watching
 
