@@ -31,6 +31,11 @@ def last(value: str) -> str:
     return value[-1:]
 
 
+def bracketed(value: str) -> str:
+    """Another text."""
+    return f"<{value}>"
+
+
 def refusing(value: str) -> str:
     """An error, for some."""
     if "r" in value:

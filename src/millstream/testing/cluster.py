@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from millstream.clock import ManualClock
 from millstream.engine.stage.inputs import input_of
 from millstream.engine.stage.job import Job, closings, jobs_of
+from millstream.engine.stage.recording import Recorder
 from millstream.errors import UsageError
 from millstream.flow.flow import Flow
 from millstream.flow.graph import Graph
@@ -54,7 +55,7 @@ class Cluster:
         *,
         seed: int = 0,
         faults: float | Schedule = 0.0,
-        workers: int = 3,
+        recorder: Recorder | None = None,
         shards: int | None = None,
         epoch_records: int | None = None,
     ) -> None:
@@ -62,11 +63,12 @@ class Cluster:
 
         `faults`: how likely one is at each place where there could be one, or which there are: the
         `schedule` of another run. `epoch_records`: how many an epoch has at most.
+        `recorder`: is told of the order that was taken.
         """
         self._graph = flow if isinstance(flow, Graph) else flow.build()
         self._log = log
         self._pages = pages
-        self._count = workers
+        self._recorder = recorder
         self._chaos = Chaos(seed, faults)
         self._arriving: list[Commit] = []
         self._live = False
@@ -123,7 +125,7 @@ class Cluster:
         """Start the driver, after it was killed too."""
         queries = []
         for job in self._jobs:
-            workers = Workers(job, self._log, self._pages, self._count, self._chaos, whole=not self._live)
+            workers = Workers(job, self._log, self._pages, self._chaos, self._recorder, whole=not self._live)
             self._zombies.append(workers)
             query = Query(job, self._log, self._kept[job.name], self._chaos, workers, self._pages)
             query.plan_with(self._ends[job.name], whole=not self._live, epoch_max=self._epoch_records)

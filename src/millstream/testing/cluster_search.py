@@ -17,6 +17,7 @@ import msgspec
 
 from millstream.clock import ManualClock
 from millstream.codec import codec_of
+from millstream.engine.stage.recording import Recorder
 from millstream.errors import MillstreamError
 from millstream.flow.codecs import key_codec_of, value_codec_of
 from millstream.flow.flow import Flow
@@ -27,12 +28,15 @@ from millstream.log.commit import Append, Commit
 from millstream.log.log import Log
 from millstream.log.open import open as open_log
 from millstream.log.stream import Cleanup
-from millstream.testing.cluster import Cluster
+from millstream.testing.cluster import EPOCH_RECORDS, Cluster
 from millstream.testing.cluster_faults import Schedule
 from millstream.testing.inputs import Inputs, feeds_of
 from millstream.testing.record import Out, hashable
 from millstream.testing.result import Choice
 from millstream.testing.run import streams_of
+
+
+EPOCHS = 6  # there are more where records are few
 
 
 class Simulated(msgspec.Struct, frozen=True):
@@ -65,17 +69,32 @@ def simulate(
     faults: float | Schedule = 0.0,
     finish: bool = False,
     later: bool = False,
+    record: bool = False,
 ) -> Simulated:
-    """One run, on a new log in memory. `later`: half of the records arrive while it runs."""
+    """One run, on a new log in memory. `later`: half of the records arrive while it runs.
+
+    `record`: have the choices that were made, as `millstream.testing.replays` wants them.
+    """
+    recorder = Recorder() if record else None
     graph = flow if isinstance(flow, Graph) else flow.build()
     with open_log("memory:", clock=ManualClock()) as log:
         commits = loading(graph, log, inputs)
         now = len(commits) - len(commits) // 2 if later else len(commits)
         for commit in commits[:now]:
             log.commit(commit)
-        cluster = Cluster(graph, log, pages, seed=seed, faults=faults, shards=1)
+        cluster = Cluster(
+            graph,
+            log,
+            pages,
+            seed=seed,
+            faults=faults,
+            shards=1,
+            epoch_records=max(EPOCH_RECORDS, len(commits) // EPOCHS),
+            recorder=recorder,
+        )
         cluster.run(finish=finish, arriving=commits[now:])
-        return Simulated(outputs_of(graph, log), cluster.faults, cluster.schedule)
+        choices = [Choice(*one) for one in recorder.choices()] if recorder is not None else []
+        return Simulated(outputs_of(graph, log), cluster.faults, cluster.schedule, tuple(choices))
 
 
 def search(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from millstream.engine.stage.job import Job
 from millstream.engine.stage.plan import Plan, Range
+from millstream.engine.stage.recording import Recorder
 from millstream.engine.stage.sending import Sent
 from millstream.engine.stage.task import Worker, ticket_of
 from millstream.errors import MillstreamError
@@ -18,6 +19,7 @@ from millstream.log.log import Log
 from millstream.testing.cluster_disk import Attempt, CountingCache
 from millstream.testing.cluster_faults import Chaos, Failed
 
+WORKERS = 3
 ATTEMPTS_MAX = 4  # then nothing more goes wrong with a task
 
 
@@ -66,10 +68,12 @@ class Seam:
 class Workers:
     """The workers of one job: a task goes to any of them."""
 
-    def __init__(self, job: Job, log: Log, pages: int, count: int, chaos: Chaos, *, whole: bool) -> None:
+    def __init__(
+        self, job: Job, log: Log, pages: int, chaos: Chaos, recorder: Recorder | None, *, whole: bool
+    ) -> None:
         """Each has a cache of its own."""
-        self._new = partial(_worker, job, log, pages, chaos.fired, whole=whole)
-        self._workers = [self._new() for _ in range(count)]
+        self._new = partial(_worker, job, log, pages, chaos.fired, recorder, whole=whole)
+        self._workers = [self._new() for _ in range(WORKERS)]
         self._chaos = chaos
         self._last: dict[tuple[int, int], int] = {}  # which worker had a page
         self.zombies: list[Task] = []
@@ -147,9 +151,13 @@ class Workers:
             self._chaos.fired["zombie changed nothing"] += 1
 
 
-def _worker(job: Job, log: Log, pages: int, counts: Counter[str], *, whole: bool) -> tuple[Worker, Seam]:
+def _worker(
+    job: Job, log: Log, pages: int, counts: Counter[str], recorder: Recorder | None, *, whole: bool
+) -> tuple[Worker, Seam]:
     seam = Seam(log)
-    return Worker(job, cast(Log, seam), pages, CountingCache(counts), whole=whole), seam
+    worker = Worker(job, cast(Log, seam), pages, CountingCache(counts), whole=whole)
+    worker.recorder = recorder
+    return worker, seam
 
 
 def batches_of(pieces: Sequence[Range], count: int) -> list[tuple[Range, ...]]:

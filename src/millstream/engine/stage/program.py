@@ -64,6 +64,8 @@ class Program:
 
     def run(self, inputs: Mapping[tuple[Node, int], Block], turn: Turn) -> None:
         """Have blocks go through all nodes; `inputs` says to which node, and by which of its ways."""
+        if turn.notes is not None:
+            turn.notes.came(inputs.values())
         for part in self._parts(inputs) if not turn.finish else (inputs,):
             self._run(part, turn)
         turn.settle()
@@ -113,6 +115,8 @@ class Program:
         ready = [(place, self._as_needed(node, block, turn)) for place, block in blocks if len(block)]
         match node:
             case Merge():
+                if turn.notes is not None:
+                    turn.notes.merged(node, ready, turn.origins)
                 return self._steps[node](ready)  # type: ignore[no-any-return]
             case Sink():
                 for _, block in ready:
@@ -120,6 +124,8 @@ class Program:
                 return None
             case Stateful():
                 block = joined([block for _, block in ready]) if ready else _NOTHING
+                if turn.notes is not None and isinstance(node.step, Combine):
+                    turn.notes.combined(node, block)
                 return self._steps[node](block, turn)  # type: ignore[no-any-return]
         block = joined([block for _, block in ready])
         return block if isinstance(node, Source | Group) else self._steps[node](block, turn)

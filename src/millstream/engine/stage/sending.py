@@ -16,6 +16,7 @@ from millstream.engine.stage.job import Edge, Job
 from millstream.engine.stage.parcel import Header, encode_parcel
 from millstream.engine.stage.turn import Turn
 from millstream.errors import WrongType
+from millstream.flow.node import Group
 from millstream.keyhash import buckets_of
 
 PARCEL_RECORDS = 65_536
@@ -109,6 +110,10 @@ class Sender:
             partial=block.partial,
             column=column,
         )
+        if turn.notes is not None and isinstance(edge.node, Group) and edge.node.function is not None:
+            at = highs if one else header.at
+            place = self._level, self._page, header.source or "", header.shard, self._number
+            turn.notes.grouped(edge.node, block, (at, *place))
         self._number += 1
         return encode_parcel(header, columns)
 

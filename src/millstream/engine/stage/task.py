@@ -25,6 +25,7 @@ from millstream.engine.stage.parcel import (
 from millstream.engine.stage.plan import Plan, Range, Ticket
 from millstream.engine.stage.program import Program
 from millstream.engine.stage.receiving import Received, received
+from millstream.engine.stage.recording import Recorder, notes_of
 from millstream.engine.stage.sending import Sender, Sent
 from millstream.engine.stage.state import Cache, PageState, Store
 from millstream.engine.stage.turn import Origins, Turn
@@ -62,6 +63,7 @@ class Worker:
         self._skip = frozenset(skip)
         self._dropped = frozenset(dropped)
         self.cache = cache or Cache()
+        self.recorder: Recorder | None = None  # of the order that is taken, if anybody asks
         self._programs: dict[int, Program] = {}
         self._inputs = {name: input_of(nodes[0], log, whole=whole) for name, nodes in job.sources.items()}
 
@@ -96,8 +98,9 @@ class Worker:
 
     def _read(self, plan: Plan, piece: Range) -> Iterator[Sent]:
         place = f"{piece.input}.{piece.shard}"
-        sender = Sender(self.job, 0, self.pages)
+        sender = Sender(self.job, 0, self.pages, ahead=self.recorder is None)
         turn = Turn(_NOWHERE, seed=plan.ticket.seed(self.job.name, place), now=plan.clock)
+        turn.notes = notes_of(self.recorder, plan.epoch, 0)
         high = piece.high
         for whole in self._inputs[piece.input].read(piece, plan):
             batch = self._without_skipped(whole, piece, turn)
@@ -160,12 +163,14 @@ class Worker:
             now=ticket.clock,
             finish=(ticket.closes or self.job.stateful) if ticket.kind == "finish" else (),
         )
+        turn.notes = notes_of(self.recorder, ticket.number, level)
         if ticket.kind in {"export", "import"}:
             turn.counts["states"] += arrived(state, states)
             self._export(state, turn, level, page, ticket)
         else:
             self._run(level, found, state, turn)
-        sent = list(Sender(self.job, level, self.pages, page).send(turn, ticket.progress))
+        sender = Sender(self.job, level, self.pages, page, ahead=self.recorder is None)
+        sent = list(sender.send(turn, ticket.progress))
         self._commit(turn, level, str(page), ticket, page)
         state.save()
         yield from forward

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from millstream.codec import codec_of, key_codec
 from millstream.engine.stage.block import Block, Key, Numbers
+from millstream.engine.stage.recording import Notes
 from millstream.errors import UsageError
 from millstream.flow.failure import Origin, letter, step_failed
 from millstream.flow.letter import Letter
@@ -88,6 +89,7 @@ class Turn:
         self.sent: dict[tuple[int, int], list[Block]] = {}
         self.live: dict[str, Live] = {}
         self.counts: Counter[str] = Counter()
+        self.notes: Notes | None = None
 
     def settle(self) -> None:
         """Keep the states that are objects still."""
