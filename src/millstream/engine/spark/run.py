@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from millstream.engine.spark.job import Epoch, JobRun
 from millstream.engine.spark.prepare import Wishes, clear
-from millstream.engine.spark.session import session
+from millstream.engine.spark.session import is_here, session
 from millstream.engine.spark.setup import Setup
 from millstream.engine.spark.ship import packed
 from millstream.engine.stage.description import as_known, forget, known_jobs
@@ -138,6 +138,7 @@ class _Run:
             records_max=self._options.records_max,
             folder=str(folder / job.name),
             checkpoint="",
+            here=is_here(self._options.master),
         )
 
     def _bounds(self, job: Job) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...] | None:

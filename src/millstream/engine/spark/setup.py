@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from millstream.engine.spark.ship import unpacked
@@ -28,12 +29,18 @@ class Setup(NamedTuple):
     records_max: int | None  # of an epoch
     folder: str  # of the job, on the driver's machine
     checkpoint: str  # Spark's, in there or on a file system that the whole cluster has
+    here: bool = False  # all of Spark is on one machine
     kinds: tuple[tuple[int, Kind], ...] = ()  # epochs of another kind
     first: int = -1  # the epoch before the first one of this checkpoint
     depth: int | None = None  # of the checkpoint, where that is not the job's
     rebuild: int | None = None
     skip: tuple[tuple[str, int, int], ...] = ()
     dropped: tuple[str, ...] = ()  # steps whose states do not come along
+
+
+def freight_of(setup: Setup) -> str | None:
+    """The folder for large parcels; None: they travel."""
+    return str(Path(setup.folder, "parcels")) if setup.here else None
 
 
 def bounds_of(setup: Setup) -> Bounds | None:

@@ -11,9 +11,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
+from millstream.engine.spark.freight import Freight, thrown_away
 from millstream.engine.spark.garbage import set_aside
 from millstream.engine.spark.pages import page_ids
-from millstream.engine.spark.setup import Setup, bounds_of, job_of, log_at, worker_of
+from millstream.engine.spark.setup import Setup, bounds_of, freight_of, job_of, log_at, worker_of
 from millstream.engine.spark.stop import StopFile
 from millstream.engine.stage.inputs import StreamInput, input_of
 from millstream.engine.stage.pace import Pace
@@ -101,13 +102,14 @@ class JobReader(DataSourceStreamReader):
         parcels: list[bytes] = []
         size = 0
         pieces = [plan.ranges[number] for number in partition.pieces]
-        for page, data in worker_of(self._setup).read(plan, pieces, beats=partition.beats):
-            pages.append(ids[page])
-            parcels.append(data)
-            size += len(data)
-            if size > _BATCH_BYTES:
-                yield _batch(pages, parcels)
-                pages, parcels, size = [], [], 0
+        with Freight(freight_of(self._setup), plan.epoch) as freight:
+            for page, data in worker_of(self._setup).read(plan, pieces, beats=partition.beats):
+                pages.append(ids[page])
+                parcels.append(freight.left(data))
+                size += len(parcels[-1])
+                if size > _BATCH_BYTES:
+                    yield _batch(pages, parcels)
+                    pages, parcels, size = [], [], 0
         if parcels:
             yield _batch(pages, parcels)
         set_aside()
@@ -136,6 +138,9 @@ class _Planning:
             pace=self._pace,
             rebuild=setup.rebuild,
         )
+        self._freight = freight_of(setup)
+        if self._freight is not None:
+            thrown_away(self._freight)
         self._pause = Event()  # that never comes
         self._begun: tuple[Plan, float] | None = None
         self._kinds = dict(setup.kinds)
@@ -194,6 +199,8 @@ class _Planning:
 
     def committed(self, end: dict[str, Any]) -> None:
         self._planner.committed(int(end["epoch"]))
+        if self._freight is not None:
+            thrown_away(self._freight, int(end["epoch"]))
 
 
 def _batch(pages: list[int], parcels: list[bytes]) -> pa.RecordBatch:

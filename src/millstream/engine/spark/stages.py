@@ -8,9 +8,10 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
+from millstream.engine.spark.freight import Freight, fetched
 from millstream.engine.spark.garbage import set_aside
 from millstream.engine.spark.pages import page_ids
-from millstream.engine.spark.setup import Setup, worker_of
+from millstream.engine.spark.setup import Setup, freight_of, worker_of
 from millstream.engine.stage.task import ticket_of
 
 
@@ -46,15 +47,17 @@ class PageProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - as Spark calls it
         """The parcels of one page, in one epoch."""
-        parcels = [bytes(row.parcel) for row in rows]
+        parcels = [fetched(bytes(row.parcel)) for row in rows]
+        ticket = ticket_of(parcels)
         page_id = key[0]
         worker = worker_of(self._setup)
         identity = (worker.job.name, self._setup.run, self._setup.pages, self._level, page_id)
         sent = worker.page(
-            ticket_of(parcels), self._ids.index(page_id), self._level, parcels, Chunks(self._map), identity
+            ticket, self._ids.index(page_id), self._level, parcels, Chunks(self._map), identity
         )
-        for page, data in sent:
-            yield Row(page=self._ids[page], parcel=data)
+        with Freight(freight_of(self._setup), ticket.number) as freight:
+            for page, data in sent:
+                yield Row(page=self._ids[page], parcel=freight.left(data))
         set_aside()
 
     def close(self) -> None:
