@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -88,11 +87,8 @@ def fetched(data: bytes) -> bytes:
 
 def thrown_away(folder: str, epoch: int | None = None) -> None:
     """Take away the files of an epoch and those before it; of all, when none is given."""
-    if epoch is None:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
     for path in Path(folder).glob("*-*"):
-        if int(path.name.partition("-")[0]) <= epoch:
+        if epoch is None or int(path.name.partition("-")[0]) <= epoch:
             path.unlink(missing_ok=True)
 
 

@@ -25,6 +25,7 @@ from millstream.record import VALUE_BYTES, batch_schema
 
 CHUNK = Limits(records=65_536, bytes=16 << 20)
 _FILE_BYTES = 4 << 20
+_EMPTY = np.empty(0, np.int64)
 
 
 class Ahead(NamedTuple):
@@ -34,6 +35,16 @@ class Ahead(NamedTuple):
     seqs: np.ndarray[tuple[int], np.dtype[np.int64]]
     record_bytes: float
     more: bool  # the shard goes on
+
+
+class _Seen(NamedTuple):
+    """Records of a shard whose timestamps were looked at: from a seq up to another."""
+
+    start: int
+    next_seq: int
+    seqs: np.ndarray[tuple[int], np.dtype[np.int64]]
+    times: np.ndarray[tuple[int], np.dtype[np.int64]]
+    record_bytes: float
 
 
 class Input(Protocol):
@@ -82,6 +93,7 @@ class StreamInput(Numbered):
         """A stream that is there."""
         self.name = name
         self._log = log
+        self._seen: dict[int, _Seen] = {}
 
     def starts(self) -> list[Range]:
         """From the oldest records that there are."""
@@ -94,25 +106,33 @@ class StreamInput(Numbered):
 
     def cut(self, position: Range, end: int, records: int, clock: int) -> Ahead:
         """By a look at the timestamps."""
-        seqs, times = [], []
-        size, count, seq = 0, 0, position.end
+        seen = self._looked(position, end, records)
+        stop = min(records, int(seen.seqs.searchsorted(end)))
+        highs = np.maximum.accumulate(seen.times[:stop])
+        if position.high is not None:
+            highs = np.maximum(highs, position.high)
+        return Ahead(highs, seen.seqs[:stop], seen.record_bytes, stop < len(seen.seqs) or seen.next_seq < end)
+
+    def _looked(self, position: Range, end: int, records: int) -> _Seen:
+        """What lies after a position, as far as it was looked at before, and on from there."""
+        seen = self._seen.get(position.shard)
+        if seen is None or not seen.start <= position.end <= seen.next_seq <= end:
+            seen = _Seen(position.end, position.end, _EMPTY, _EMPTY, 0.0)
+        first = int(seen.seqs.searchsorted(position.end))
+        seqs, times = [seen.seqs[first:]], [seen.times[first:]]
+        count, seq, record_bytes = len(seqs[0]), seen.next_seq, seen.record_bytes
         while seq < end and count < records:
             limits = Limits(min(records - count, end - seq), CHUNK.bytes)
             found = self._log.read(self.name, position.shard, seq, limits)
-            for batch in found.batches:
-                seqs.append(batch.column(0).to_numpy())
-                times.append(batch.column(1).to_numpy())
-                size += batch.nbytes
-                count += batch.num_rows
+            seqs += [batch.column(0).to_numpy() for batch in found.batches]
+            times += [batch.column(1).to_numpy() for batch in found.batches]
+            if found.num_records:
+                record_bytes = sum(batch.nbytes for batch in found.batches) / found.num_records
+            count += found.num_records
             seq = found.next_seq
-        empty = np.empty(0, np.int64)
-        numbers = np.concatenate([empty, *seqs])
-        inside = numbers < end
-        highs = np.concatenate([empty, *times])[inside]
-        if position.high is not None and len(highs):
-            highs = highs.copy()
-            highs[0] = max(int(highs[0]), position.high)
-        return Ahead(np.maximum.accumulate(highs), numbers[inside], size / max(count, 1), seq < end)
+        looked = _Seen(position.end, seq, np.concatenate(seqs), np.concatenate(times), record_bytes)
+        self._seen[position.shard] = looked
+        return looked
 
     def piece(self, position: Range, end: int) -> Range:
         """The seqs, and the progress that is known at the end, by marks if there are some."""
