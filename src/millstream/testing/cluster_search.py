@@ -35,7 +35,6 @@ from millstream.testing.record import Out, hashable
 from millstream.testing.result import Choice
 from millstream.testing.run import streams_of
 
-
 EPOCHS = 6  # there are more where records are few
 
 

@@ -76,10 +76,10 @@ def decode_parcel(data: bytes) -> tuple[Header, dict[str, pa.Array]]:
     header, start = _split(data)
     if not header.count:
         return header, {}
-    schema = _schema(header)
     try:
+        schema = _schema(header)
         batch = pa.ipc.read_record_batch(pa.py_buffer(memoryview(data)[start:]), schema)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, EOFError) as error:
         raise Damaged(f"a parcel cannot be read: {error}") from None
     if batch.num_rows != header.count:
         raise Damaged(f"a parcel of {header.count} records has {batch.num_rows}")

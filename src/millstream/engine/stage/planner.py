@@ -175,13 +175,26 @@ class Planner:
             until = int(np.partition(highs, min(most, count) - 1)[min(most, count) - 1])
             # Beyond what was looked at of a shard there may be more that is no newer.
             until = min([until, *(int(one.highs[-1]) for one in some.values() if one.more)])
-        found = {}
-        for place, one in some.items():
-            taken = len(one.seqs) if until is None else int(one.highs.searchsorted(until, "right"))
-            taken = min(taken, most)
-            if taken:
-                found[place] = int(one.seqs[taken - 1]) + 1, int(one.highs[taken - 1])
-        return found
+        taken = _shares(some, until, most)
+        return {
+            place: (int(some[place].seqs[count - 1]) + 1, int(some[place].highs[count - 1]))
+            for place, count in taken.items()
+            if count
+        }
+
+
+def _shares(some: Mapping[Place, Ahead], until: int | None, most: int) -> dict[Place, int]:
+    """How many records of each shard: all before a time, and of those at that time as many as fit, evenly."""
+    if until is None:
+        return {place: len(one.seqs) for place, one in some.items()}
+    found = {place: int(one.highs.searchsorted(until)) for place, one in some.items()}
+    left = most - sum(found.values())
+    for number, (place, one) in enumerate(some.items()):
+        same = int(one.highs.searchsorted(until, "right")) - found[place]
+        share = min(same, -(-left // (len(some) - number)))
+        found[place] += share
+        left -= share
+    return found
 
 
 def _bounds_before(plan: Plan, inputs: Mapping[str, Input]) -> Bounds:
