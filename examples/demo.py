@@ -251,9 +251,7 @@ def scene(number: int, title: str) -> None:
 def running(url: str, *options: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """`millstream run`, as a person would type it."""
     command = ["run", "examples/shop.py", *options]
-    console.print(
-        f"  $ MILLSTREAM_LOG={url}\n  $ millstream {' '.join(command)}\n", style="dim", soft_wrap=True
-    )
+    console.print(f"  $ millstream {' '.join(command)}\n", style="dim", soft_wrap=True)
     return program(["-m", "millstream.cli", *command, "--master", MASTER], MILLSTREAM_LOG=url)
 
 
