@@ -56,8 +56,9 @@ def both(pair: tuple[str, str | None]) -> str:
 
 
 def stamped(state: dict[str, int], value: str) -> dict[str, int]:
-    """When a key came first, how often it came, and how long the last value was."""
-    return {"first": state.get("first", ctx.now), "count": state.get("count", 0) + 1, "size": len(value)}
+    """When a key came first, by which chance, how often it came, and how long the last value was."""
+    first = state or {"first": ctx.now, "chance": ctx.random.randrange(1 << 30), "count": 0}
+    return {**first, "count": first["count"] + 1, "size": len(value)}
 
 
 def letters(count: int, shards: int = 3, keys: str = "klmno") -> list[In]:
@@ -139,7 +140,7 @@ def two_jobs() -> Case:
 
 
 def stamps() -> Case:
-    """The time of the epoch in which a key came first: whatever that is, it stays so."""
+    """The time of the epoch in which a key came first, and chance: whatever they are, they stay so."""
     flow = Flow("stamps")
     source = flow.source("a", key=str, value=str)
     stamps = source.group_by_key().fold({}, stamped, state=dict[str, int], name="stamps")
@@ -147,8 +148,8 @@ def stamps() -> Case:
 
     def judge(found: Simulated) -> str | None:
         for key, values in found.per_key("stamps").items():
-            if len({value["first"] for value in values}) != 1:
-                return f"{key!r} came first at several times: {values}"
+            if len({(value["first"], value["chance"]) for value in values}) != 1:
+                return f"{key!r} came first at several times, or by several chances: {values}"
             if [value["count"] for value in values] != list(range(1, len(values) + 1)):
                 return f"{key!r} was not counted once each: {values}"
         return None

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from millstream.testing.cluster_search import search, simulate
+import millstream
+from millstream.testing import ManualClock
+from millstream.testing.cluster import Cluster
+from millstream.testing.cluster_search import Simulated, loading, outputs_of, search, simulate
 from tests.engine.flows import CASES
 
 SEED = int(os.environ.get("CLUSTER_SEED", "0")) or Random().randrange(1 << 30)
@@ -80,6 +84,35 @@ def test_one_seed_is_one_run() -> None:
     first, again = (simulate(case.flow, case.inputs, seed=5, faults=0.1) for _ in range(2))
     assert first.schedule
     assert (first.schedule, first.faults, first.outputs) == (again.schedule, again.faults, again.outputs)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_log_in_files_serves_as_well(seed: int, tmp_path: Path) -> None:
+    case = CASES["regrouped"]()
+    graph = case.flow.build()
+    with millstream.open(f"file:{tmp_path / 'log'}", clock=ManualClock()) as log:
+        for commit in loading(graph, log, case.inputs):
+            log.commit(commit)
+        cluster = Cluster(graph, log, 3, seed=seed, faults=0.05)
+        cluster.run()
+        found = Simulated(outputs_of(graph, log), cluster.faults, cluster.schedule)
+    assert cluster.schedule
+    assert case.judge(found) is None
+
+
+def test_clusters_of_one_flow_on_one_log_go_on_one_after_the_other() -> None:
+    case = CASES["regrouped"]()
+    graph = case.flow.build()
+    with millstream.open("memory:", clock=ManualClock()) as log:
+        commits = loading(graph, log, case.inputs)
+        for commit in commits[:5]:
+            log.commit(commit)
+        cluster = Cluster(graph, log, 3, seed=1, faults=0.05)
+        cluster.run()
+        for commit in commits[5:]:
+            log.commit(commit)
+        cluster.run()
+        assert case.judge(Simulated(outputs_of(graph, log), cluster.faults, cluster.schedule)) is None
 
 
 def test_a_schedule_repeats_a_run() -> None:
