@@ -113,12 +113,13 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=2)
     parser.add_argument("--merge", action="store_true")
     parser.add_argument("--records-max", type=int)
+    parser.add_argument("--master", default="local[2]")
     given = parser.parse_args()
     flow = merged() if given.merge else shop()
     flow.run(
         given.url,
         until="end",
-        master="local[2]",
+        master=given.master,
         pages=given.pages,
         records_max=given.records_max,
         on_epoch=lambda epoch: print(epoch.epoch, epoch.records, flush=True),

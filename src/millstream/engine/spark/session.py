@@ -94,7 +94,7 @@ def variables_for(master: str, chosen: Mapping[str, str], *, verbose: bool) -> d
     """The environment that Spark is started in: its Java, the Python of its workers, where its pages are."""
     found = environment(find_java(os.environ, wheel_java()))
     found["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)  # not just any `python3`
-    if is_here(master) and not verbose:
+    if master.startswith("local[") and not verbose:  # elsewhere workers do not have these variables
         found["MILLSTREAM_PYTHON"] = found["PYSPARK_PYTHON"]
         found["PYSPARK_PYTHON"] = str(PYTHON)
     if is_here(master) or chosen[UI] != "false":

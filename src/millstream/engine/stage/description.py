@@ -128,8 +128,8 @@ def as_known(
     if left:
         text = "\n".join(f"  '{step}', of job '{name}'" for step, name in left.items())
         raise UsageError(
-            f"these steps have states, and the flow has none of them any more:\n{text}\nBring them back under "
-            "these names, or let their states go: drop_state=[…] (--drop-state)"
+            f"these steps have states, and the flow has none of them any more:\n{text}\n"
+            "Bring them back under these names, or let their states go: drop_state=[…] (--drop-state)"
         )
     return found, [name for name, one in free.items() if one.steps]
 
