@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+import pyarrow as pa
 import pytest
 
+import millstream
 from millstream.engine.stage import sending
 from millstream.flow import Flow, Stream, dead_letter
-from millstream.testing import In, Poison, run
+from millstream.flow.aggregate import Field
+from millstream.log import Append, Commit, Log
+from millstream.testing import In, ManualClock, Poison, run
+from millstream.testing.cluster import Cluster
 from millstream.testing.cluster_search import simulate
 from tests.engine.flows import appended, last, letters
 
@@ -172,3 +178,57 @@ def test_what_is_combined_before_it_travels_adds_up_to_the_same(
     for found in (ahead, after):
         assert found.keys() == wanted.keys()
         assert [found[key] for key in wanted] == [pytest.approx(wanted[key]) for key in wanted]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A value that has a form in Arrow."""
+
+    name: str
+    cents: int
+
+
+def named(order: Order) -> str:
+    """A field, as a key."""
+    return order.name
+
+
+def raised(order: Order) -> Order:
+    """Another value of the same form."""
+    return Order(order.name, order.cents + 1)
+
+
+def is_even(order: Order) -> bool:
+    """Some of them."""
+    return order.cents % 2 == 0
+
+
+def told(log: Log, stream: str) -> list[tuple[str, Any]]:
+    """Keys and values of a stream, of which each may be columnar."""
+    found = [
+        (str(one.key, "utf-8") if one.key else "", one.value) for one in log.consumer(stream, until="end")
+    ]
+    return [(key, msgspec.json.decode(value) if isinstance(value, bytes) else value) for key, value in found]
+
+
+@pytest.mark.parametrize("faults", [0.0, 0.05])
+@pytest.mark.parametrize("columnar", [False, True])
+def test_columnar_streams_are_read_and_written(columnar: bool, faults: float) -> None:
+    flow = Flow("columns")
+    source = flow.source("a", key=str, value=Order)
+    source.group_by(named, key=str).sum(Field("cents"), name="sums").sink("sums")
+    source.map(raised).filter(is_even).sink("copy")
+    source.group_by_key().latest().sink("latest")
+    kind = pa.struct([("name", pa.utf8()), ("cents", pa.int64())])
+    rows = [(f"k{number % 3}", Order("xyz"[number % 2], number)) for number in range(20)]
+    wanted = run(flow, {"a": [In(value, key) for key, value in rows]})
+    with millstream.open("memory:", clock=ManualClock()) as log:
+        for stream in ("a", "copy", "latest") if columnar else ("a",):
+            log.create(stream, value=kind)
+        for number, (key, value) in enumerate(rows):
+            row = number, key.encode(), msgspec.to_builtins(value), None
+            log.commit(Commit((Append("a", 0, [row]),)))
+        Cluster(flow, log, 2, seed=3, faults=faults, shards=1, epoch_records=4).run()
+        sums, copy, latest = (told(log, stream) for stream in ("sums", "copy", "latest"))
+    assert dict(sums) == wanted.table("sums")
+    assert copy == [(out.key, msgspec.to_builtins(out.value)) for out in wanted.records("copy")]
+    assert dict(latest) == {key: msgspec.to_builtins(value) for key, value in wanted.table("latest").items()}

@@ -59,7 +59,7 @@ class Cluster:
         shards: int | None = None,
         epoch_records: int | None = None,
     ) -> None:
-        """Make the streams that the flow writes, each of `shards`.
+        """Make the streams that the flow writes and that are not there, each of `shards`.
 
         `faults`: how likely one is at each place where there could be one, or which there are: the
         `schedule` of another run. `epoch_records`: how many an epoch has at most.
@@ -73,8 +73,9 @@ class Cluster:
         self._arriving: list[Commit] = []
         self._live = False
         self._epoch_records = EPOCH_RECORDS if epoch_records is None and faults else epoch_records
-        for stream in [*self._graph.own_streams, *self._graph.dead_letters]:
-            log.create(stream, shards=shards or pages, exist_ok=True)
+        written = {*self._graph.own_streams, *self._graph.dead_letters}
+        for stream in sorted(written.difference(log.streams())):
+            log.create(stream, shards=shards or pages)
         self._jobs = jobs_of(self._graph)
         self._kept = {job.name: Checkpoint() for job in self._jobs}
         self._ends: dict[str, dict[str, dict[int, int]]] = {}
