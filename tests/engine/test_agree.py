@@ -20,7 +20,7 @@ from tests.engine.flows import appended, last
 from tests.engine.random_flows import flows, text
 
 STATES_MAX = 20_000
-SIZED = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
+SIZED = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, print_blob=True)
 
 
 def agrees(flow: Flow, inputs: Inputs, seed: int, faults: float) -> None:
@@ -30,7 +30,8 @@ def agrees(flow: Flow, inputs: Inputs, seed: int, faults: float) -> None:
         assume(False)
     found = simulate(graph, inputs, pages=2, seed=seed, faults=faults, finish=True)
     verdict = can_produce(graph, inputs, found.outputs, finish=True, states_max=STATES_MAX)
-    assert verdict.answer is not Answer.NO, f"{flow.describe()}\n{found.outputs}\nfaults={found.schedule}"
+    run = f"inputs={inputs}\nseed={seed}, faults={found.schedule}"
+    assert verdict.answer is not Answer.NO, f"{flow.describe()}\n{run}\n{found.outputs}"
 
 
 @settings(SIZED, max_examples=120)
