@@ -17,8 +17,9 @@ from rich.table import Table
 from bench.figure import Bar, Benchmark, Figure, Room
 from bench.flow import FLOW
 from bench.log import LOG
+from bench.spark_ours import SPARK
 
-BENCHMARKS = {"flow": FLOW, "log": LOG}
+BENCHMARKS = {"flow": FLOW, "log": LOG, "spark": SPARK}
 WIDTH_MIN = 140  # of the table, where there is no terminal to ask
 
 

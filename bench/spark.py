@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from bench import spark_growth as growth
 from bench import spark_rivals as rivals
 from bench.figure import Benchmark, Figure, Measure, Room, at_least, at_most, rate
 from bench.rounds import side_by_side
@@ -72,7 +73,11 @@ def benchmark(ours: Ours) -> Benchmark:
                 partial(small_epochs, ours),
                 {"epoch_p50_vs_tws_row": at_most(0.85), "epoch_p50_vs_tws_row_noop": None},
             ),
+            Measure(growth.levels, {"epoch_p50_levels": None}),
+            Measure(growth.progress, {"progress_overhead_ms": None}),
             Measure(partial(latency, ours), {"latency_p50_ms": None, "latency_p99_ms": None}),
+            Measure(growth.keys, {"epoch_5m_vs_10k_keys": at_most(2), "restart_5m_keys_s": None}),
+            Measure(growth.per_event, {"per_event_64m_vs_1m": at_most(1.15)}),
         ),
     )
 
