@@ -98,12 +98,12 @@ class JobRun:
             self._settle_on(self._past.arrive(before, goal, epoch))
         self._query_for(spark, self._setup)
 
-    def finish(self, spark: SparkSession, pause: Pause) -> None:
-        """Close the job: one epoch in which steps give what they have left over."""
+    def finish(self, spark: SparkSession, pause: Pause, closes: tuple[str, ...]) -> None:
+        """Close some steps: one epoch in which they give what they have left over."""
         self.stop()
         newest = self._plans.newest()
         epoch = (newest.epoch if newest is not None else self._setup.first) + 1
-        self._setup = self._setup._replace(kinds=((epoch, "finish"),))
+        self._setup = self._setup._replace(kinds=((epoch, "finish"),), closes=closes)
         self._query_for(spark, self._setup)
         self.wait_for(epoch, pause)
 

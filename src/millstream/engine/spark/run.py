@@ -19,7 +19,7 @@ from millstream.engine.spark.setup import Setup
 from millstream.engine.spark.ship import packed
 from millstream.engine.stage.description import as_known, forget, known_jobs
 from millstream.engine.stage.inputs import input_of
-from millstream.engine.stage.job import Job, jobs_of
+from millstream.engine.stage.job import Job, closings, jobs_of
 from millstream.errors import UsageError, shown
 from millstream.flow.codecs import value_codec_of
 from millstream.flow.flow import Flow
@@ -186,11 +186,12 @@ class _Run:
         return None
 
     def _finish(self, runs: list[JobRun], spark: SparkSession, begun: float) -> Why:
-        """Close each job once, those that feed others first; what comes of it is done before the next."""
+        """Close steps from the top down, some of a job at a time; what comes of it is done first."""
         why: Why = "end"
-        for one in runs:
+        owners = {one.job: one for one in runs}
+        for job, steps in closings(list(owners)):
             if why == "end":
-                one.finish(spark, self._pause)
+                owners[job].finish(spark, self._pause, steps)
                 why = self._wait(runs, begun)
         return why
 

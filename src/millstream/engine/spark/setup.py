@@ -31,6 +31,7 @@ class Setup(NamedTuple):
     checkpoint: str  # Spark's, in there or on a file system that the whole cluster has
     here: bool = False  # all of Spark is on one machine
     kinds: tuple[tuple[int, Kind], ...] = ()  # epochs of another kind
+    closes: tuple[str, ...] = ()  # the steps that an epoch of the kind "finish" closes
     first: int = -1  # the epoch before the first one of this checkpoint
     depth: int | None = None  # of the checkpoint, where that is not the job's
     rebuild: int | None = None

@@ -157,7 +157,8 @@ class _Planning:
             self._begun = None
         kind = self._kinds.get(epoch + 1, "records")
         first = epoch == self._setup.first  # there Spark runs a batch, whether there is anything or not
-        plan_made = self._planner.after(epoch, kind, first=first) or self._after_a_while(epoch)
+        closes = self._setup.closes if kind == "finish" else ()
+        plan_made = self._planner.after(epoch, kind, closes, first=first) or self._after_a_while(epoch)
         if plan_made is None:
             return start
         self._begun = plan_made, time.monotonic()
