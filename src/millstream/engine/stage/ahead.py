@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import length_hint
+from operator import attrgetter, length_hint
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,12 @@ def _by_columns(step: Combine, block: Block) -> dict[int, Any] | list[Any] | Non
     if step.title == "count":
         counts: list[int] = np.bincount(block.keys.codes, minlength=len(block.keys.unique)).tolist()
         return counts
-    column = block.values.column
-    if step.title != "sum" or not isinstance(step.of, Field) or column is None:
+    column, objects = block.values.column, block.values.objects
+    if step.title != "sum" or not isinstance(step.of, Field):
+        return None
+    if objects is not None:
+        return _sums(step.of, block, objects)
+    if column is None:
         return None
     field = pa.compute.struct_field(column, step.of.name) if pa.types.is_struct(column.type) else None
     if field is None or field.null_count or column.null_count or not _adds_up(field):
@@ -65,6 +69,20 @@ def _by_columns(step: Combine, block: Block) -> dict[int, Any] | list[Any] | Non
     table = pa.table({"code": block.keys.codes, "value": field})
     found = table.group_by("code").aggregate([("value", "sum")])
     return dict(zip(found["code"].to_pylist(), found["value_sum"].to_pylist(), strict=True))
+
+
+def _sums(field: Field, block: Block, objects: list[Any]) -> list[Any] | None:
+    """The sums of a field of objects, where all are whole numbers that are not too large; else None."""
+    try:
+        found = list(map(attrgetter(field.name), objects))
+        numbers = pa.array(found, pa.int64()) if set(map(type, found)) == {int} else None
+    except Exception:  # noqa: BLE001 - whose fault it is, and what to do then, one by one
+        return None
+    if numbers is None or not _adds_up(numbers):
+        return None
+    sums = np.zeros(len(block.keys.unique), np.int64)
+    np.add.at(sums, block.keys.codes, numbers.to_numpy())
+    return sums.tolist()
 
 
 def _adds_up(field: pa.Array) -> bool:

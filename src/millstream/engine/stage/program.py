@@ -20,6 +20,7 @@ from millstream.engine.stage.stateful import stateful_step
 from millstream.engine.stage.turn import Turn
 from millstream.engine.stage.ways import group_step, merge_step, sink_step
 from millstream.errors import WrongType
+from millstream.flow.codecs import value_codec_of
 from millstream.flow.context import given
 from millstream.flow.failure import told
 from millstream.flow.node import Group, Merge, Node, Pure, Sink, Source, Stateful
@@ -136,6 +137,15 @@ class Program:
         columnar |= isinstance(node, Sink) and node.stream in self._columns
         if isinstance(node, Source | Group) or (columnar and block.values.column is not None):
             return block
+        reader = block.values.reader
+        if (
+            isinstance(node, Pure)
+            and columnar
+            and reader is not None
+            and value_codec_of(reader).name == "bytes"
+        ):
+            values = Values(column=block.values.raw)
+            return Block(block.rows, block.times, block.keys, values, partial=block.partial)
         if isinstance(node, Merge) and not node.branches and self._alike(node):
             return block
         return as_objects(block, node.upstream[0] if node.upstream else node, turn)

@@ -116,8 +116,10 @@ def _map_batches(node: Pure) -> Step:
         codes = {codec.encode(key): code for code, key in enumerate(known) if key is not None}
         codes |= {b"": known.index(None)} if None in known else {}
         try:
-            again = from_arrow(found.keys, before.key)
-            rows = np.array([codes[b"" if key is None else codec.encode(key)] for key in again], np.int64)
+            coded = _one(found.keys).dictionary_encode("encode")
+            again = from_arrow(coded.dictionary, before.key)
+            places = np.array([codes[b"" if key is None else codec.encode(key)] for key in again], np.int64)
+            rows = places[coded.indices.to_numpy()]
         except KeyError:
             encoded = (key for key in again if (b"" if key is None else codec.encode(key)) not in codes)
             raise unknown_key(next(encoded)) from None
