@@ -67,6 +67,16 @@ def rows_schema(value_type: pa.DataType) -> pa.Schema:
     )
 
 
+@lru_cache(maxsize=1)
+def warm_up() -> None:
+    """Let Arrow import what it imports when it makes its first array: pandas, where that is installed.
+
+    It takes a third of a second, which nobody should spend holding a lock, and cannot be done any more while
+    the interpreter ends.
+    """
+    pa.array([])
+
+
 def rows_to_batch(rows: Sequence[Row], value_type: pa.DataType) -> pa.RecordBatch:
     """Rows (timestamp, key, value, headers) as one Arrow batch without seqs."""
     timestamps, keys, values, headers = zip(*rows, strict=True) if rows else ((), (), (), ())

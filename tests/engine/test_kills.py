@@ -21,14 +21,14 @@ def kill_often(folder: Path, kills: int, records: int, seed: int) -> None:
     print(f"seed {seed}")
     random = Random(seed)
     url = f"file:{folder}/log"
-    with millstream.open(url) as log:
-        fill(log, records)
-    most = str(max(1, records // (3 * kills)))
+    more = records // kills
     hit = 0
-    for _ in range(kills):
-        with Driven(url, "--records-max", most) as driven:
+    for number in range(kills):
+        with millstream.open(url) as log:
+            fill(log, more, first=number * more)
+        with Driven(url, "--records-max", str(max(1, more // 10))) as driven:
             driven.first_line()  # so that something is under way
-            if driven.wait(random.uniform(0, 4)) is None:
+            if driven.wait(random.uniform(0, 2)) is None:
                 hit += 1
             driven.kill()
     with Driven(url) as driven:

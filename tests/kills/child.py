@@ -41,7 +41,9 @@ class Child:
 
     def is_silent(self, seconds: float) -> bool:
         """Whether it says nothing for a while."""
-        return not select.select([self.stdout], [], [], seconds)[0]
+        poll = select.poll()  # not `select`, which knows no descriptor above 1,023
+        poll.register(self.stdout, select.POLLIN)
+        return not poll.poll(seconds * 1_000)
 
     def go(self) -> None:
         """Let it begin, or go on."""

@@ -82,7 +82,9 @@ class Worker:
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, if it ends in time."""
-        select.select([self.pidfd], [], [], seconds)
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        poll.poll(seconds * 1_000)
         return self.process.poll()
 
     def kill(self) -> None:

@@ -76,7 +76,7 @@ from millstream.log.handle import Handle
 from millstream.log.outbox import Bounds, Outbox, OverflowPolicy, Sent, SentBatch
 from millstream.log.outgoing import Outgoing, misfit, row_bytes
 from millstream.names import check_name
-from millstream.record import VALUE_BYTES, HeadersLike, Row
+from millstream.record import VALUE_BYTES, HeadersLike, Row, warm_up
 
 if TYPE_CHECKING:
     from millstream.log.log import Log
@@ -183,6 +183,7 @@ class Producer(Handle):
         self._options = checked = _checked(options)
         if checked.durability is Durability.SYNCED and Can.SYNCED not in log.can:
             raise unsupported(log.scheme, Can.SYNCED, log.can)
+        warm_up()
         self._log = log
         self._stream = stream
         self._settings = log.settings(stream)

@@ -44,6 +44,7 @@ from millstream.log.rules import judge_history, judge_position, next_run
 from millstream.log.state import Change, FenceRow, Pending, ShardKey, ShardRow, State, StreamRow
 from millstream.log.stream import Cleanup, Description, Retention, Settings, ShardInfo
 from millstream.names import check_name
+from millstream.record import warm_up
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -298,6 +299,7 @@ class StateLog(Log):
 
     def _pending(self, append: Append) -> Pending:
         """Records to be committed, checked against the stream they are for."""
+        warm_up()
         records = check_records(append, self.settings(append.stream).value_type)
         if isinstance(records, pa.RecordBatch):
             count = records.num_rows
