@@ -103,6 +103,11 @@ def test_a_step_that_is_called_otherwise_is_refused_with_the_way_out(url: str) -
     run(totals("sum"), url, drop_state=["total"])
     with millstream.open(url) as log:
         assert latest(log, "totals")["c0"] == 679 * 7 % 1_000
+    more(url, 697, 97)
+    for _ in range(2):
+        run(totals("sum"), url)  # what was dropped once is not dropped again
+    with millstream.open(url) as log:
+        assert latest(log, "totals")["c0"] == 679 * 7 % 1_000 + 776 * 7 % 1_000
 
 
 def test_another_type_of_state_is_refused_and_dropped_on_demand(url: str) -> None:

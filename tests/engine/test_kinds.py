@@ -69,13 +69,14 @@ def test_lines_of_files_are_read_once_and_those_that_come_later_too(url: str, tm
     flow.from_file(str(tmp_path / "*.ndjson"), value=int).group_by(remainder).count().sink("counts")
     (tmp_path / "a.ndjson").write_text("1\n2\n3\n")
     run(flow, url)
+    (tmp_path / "0.ndjson").write_text("10\n11\n12\n" * 4)  # before the other by its name, and longer
     (tmp_path / "b.ndjson").write_text("4\n5")  # no line break at the end: a line all the same
     with (tmp_path / "a.ndjson").open("a") as file:
         file.write("6\n")
     run(flow, url)
     with millstream.open(url) as log:
         last = {record.key: int(record.value) for record in log.consumer("counts", until="end")}
-    assert last == {b"0": 2, b"1": 2, b"2": 2}
+    assert last == {b"0": 6, b"1": 6, b"2": 6}
 
 
 def test_a_cycle_comes_to_rest(url: str) -> None:

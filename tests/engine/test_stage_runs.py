@@ -82,6 +82,21 @@ def test_a_record_that_a_step_fails_on_leaves_the_state_as_it_was(policy: Any) -
     assert found["b"]["k"][-1] == ["p", "q", "r"]
 
 
+def first_vowel(word: str) -> str:
+    """There may be none."""
+    return next(letter for letter in word if letter in "aeiou")
+
+
+@pytest.mark.parametrize("operation", ["map", "filter", "collect", "group_by"])
+def test_a_function_that_runs_out_fails_on_its_record_and_on_no_other(operation: str) -> None:
+    flow = Flow("vowels")
+    words = flow.source("words", key=str, value=str)
+    step = getattr(words, operation)(first_vowel, on_error="skip")
+    step.sink("out")
+    found = same(flow, {"words": [("k", word) for word in ("ab", "xyz", "ef", "qqq", "io")]})
+    assert sum(map(len, found["out"].values())) == 3
+
+
 def test_a_letter_has_the_value_as_it_was() -> None:
     flow = Flow("letters", on_error=dead_letter("dead"))
     flow.source("a", key=str, value=dict[str, int]).map(spoilt).sink("b")

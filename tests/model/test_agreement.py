@@ -126,8 +126,7 @@ def test_too_few_and_too_many_outputs_cannot_be_produced() -> None:
 def test_a_yes_comes_with_the_choices_that_lead_there() -> None:
     flow, good = merged_and_folded(), [("k", "a"), ("k", "a1"), ("k", "a1b"), ("k", "a1b2")]
     verdict = can_produce(flow, MERGED, {"out": good})
-    schedule = [Choice(*move.place, move.label) for move in verdict.schedule]
-    assert replays(flow, MERGED, schedule, {"out": good})
+    assert replays(flow, MERGED, verdict.schedule, {"out": good})
 
 
 def test_giving_up_is_no_answer() -> None:

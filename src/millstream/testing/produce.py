@@ -22,6 +22,7 @@ from millstream.testing.explore import SEARCH_STEPS_MAX
 from millstream.testing.inputs import Inputs, begun
 from millstream.testing.marks import marks
 from millstream.testing.record import Out, hashable, pairs_of
+from millstream.testing.result import Choice
 from millstream.testing.run import closing, streams_of
 from millstream.testing.world import Move, World
 
@@ -41,7 +42,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     answer: Answer
     states: int
-    schedule: tuple[Move, ...] = ()
+    schedule: tuple[Choice, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether it is a yes; having given up is no answer, and an error."""
@@ -80,7 +81,7 @@ def can_produce(
         elif not moves and dict(progress) == {
             place: len(values) for place, values in wanted.items() if values
         }:
-            return Verdict(Answer.YES, states, schedule)
+            return Verdict(Answer.YES, states, tuple(Choice(*move.place, move.label) for move in schedule))
         for move in reversed(moves):
             machine.world = world if move is moves[0] else world.copy()
             machine.do(move)

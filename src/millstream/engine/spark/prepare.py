@@ -17,7 +17,7 @@ from millstream.engine.spark import checkpoint
 from millstream.engine.stage.description import Description, JobBook, described, lost, moves
 from millstream.engine.stage.inputs import Input, StreamInput
 from millstream.engine.stage.job import Job
-from millstream.engine.stage.moving import states_of
+from millstream.engine.stage.moving import export_name, states_of
 from millstream.engine.stage.plan import Plan
 from millstream.engine.stage.planlog import PlanReader, plans_of
 from millstream.engine.stage.planner import HELD
@@ -69,19 +69,29 @@ class Preparation:
         now = msgspec.structs.replace(
             now, run=before.run, generation=before.generation, first=before.first, target=before.target
         )
-        dropped = tuple(sorted({*wishes.drop_state, *before.dropped} & before.steps.keys()))
+        if self._is_settled(before):
+            before = self._settled(before)
+        # What an unfinished move leaves behind was said when it began.
+        wished = {*wishes.drop_state} & before.steps.keys()
+        dropped = tuple(sorted({*wished, *before.dropped} if before.phase == "exporting" else wished))
         if problems := lost(before, now, dropped):
             text = "\n".join(f"  {one}" for one in problems)
             raise UsageError(f"job '{self._job.name}' cannot go on:\n{text}")
-        if wishes.rebuild:
-            self._judge_flight(before, now, accept_mixed=wishes.accept_mixed)
+        rebuilding = self._is_rebuilding(before)
+        if wishes.rebuild and not rebuilding:
+            newest = self._newest()
+            done = -1 if newest is None else newest.epoch - 1
+            self._judge_flight(before, now, done, accept_mixed=wishes.accept_mixed)
             return self._begin_rebuilding(before, now)
-        self._look_over(before)
-        self._judge_flight(before, now, accept_mixed=wishes.accept_mixed)
+        done = self._look_over(before)
+        self._judge_flight(before, now, done, accept_mixed=wishes.accept_mixed)
         self._take_names(now.run)
-        if before.phase == "importing" and checkpoint.committed(self.checkpoint(before), 0):
-            before = self._settled(before)
         if before.phase == "exporting" or moves(before, now) or dropped:
+            if rebuilding:
+                raise UsageError(
+                    f"job '{self._job.name}' is being rebuilt with {before.pages} pages: let that end before "
+                    f"its states go elsewhere; start it with pages={before.pages} and the steps that it has"
+                )
             return msgspec.structs.replace(before, dropped=dropped)
         return self._book.store(msgspec.structs.replace(now, phase=before.phase, dropped=before.dropped))
 
@@ -94,6 +104,22 @@ class Preparation:
             now
             if description.phase == "exporting" or moves(description, now) or description.dropped
             else None
+        )
+
+    def _is_settled(self, description: Description) -> bool:
+        """Whether a move lies so far back that its first epoch will not come again."""
+        newest = self._newest()
+        return (
+            description.phase == "importing"
+            and newest is not None
+            and newest.epoch - description.first > HELD
+        )
+
+    def _is_rebuilding(self, description: Description) -> bool:
+        """Whether the epoch that a rebuilding ends with has not been planned again yet."""
+        newest = self._newest()
+        return description.phase == "rebuilding" and (
+            newest is None or newest.epoch <= description.target or newest.kind == "muted"
         )
 
     # -- phases of a move
@@ -158,8 +184,8 @@ class Preparation:
         if before is not None and plans in self._log.streams(plans):
             self._log.delete(plans)
             self._log.delete_group(self._job.name)
-        self._plans = {}
         self._take_names(run)
+        self._plans = {}
         return self._book.store(msgspec.structs.replace(now, run=run, generation=generation))
 
     def _begin_rebuilding(self, before: Description, now: Description) -> Description:
@@ -191,15 +217,20 @@ class Preparation:
     def _take_names(self, run: int) -> None:
         """Have names that older runs committed under belong to this one."""
         before = self._book.newest.pages if self._book.newest is not None else 0
-        places = [f"{name}.{shard}" for name, shard in self._firsts()]
-        places += [str(page) for page in range(max(self._pages, before))]
-        for level in range(self._job.depth + 1):
-            for place in places if self._job.streams_at(level) else ():
-                name = self._job.fence(level, place)
+        pages = range(max(self._pages, before))
+        levels = range(self._job.depth + 1)
+        read = {(one.input, one.shard) for plan in self._plans.values() for one in plan.positions}
+        places = [f"{name}.{shard}" for name, shard in sorted({*read, *self._firsts()})] + list(
+            map(str, pages)
+        )
+        names = [export_name(self._job.name, level, page) for level in levels for page in pages]
+        for level in levels:
+            names += [self._job.fence(level, place) for place in places if self._job.streams_at(level)]
+        for name in names:
+            known = self._log.fence(name)
+            while known is not None and known.run < run:
+                self._log.take_over(name)
                 known = self._log.fence(name)
-                while known is not None and known.run < run:
-                    self._log.take_over(name)
-                    known = self._log.fence(name)
 
     def _firsts(self) -> dict[Place, int]:
         """The first seq that there is of each shard that is read."""
@@ -213,14 +244,14 @@ class Preparation:
     def _newest(self) -> Plan | None:
         return self._plans[max(self._plans)] if self._plans else None
 
-    def _look_over(self, before: Description) -> None:
-        """Go back to where the checkpoint is whole; refuse if there is no way on from there."""
+    def _look_over(self, before: Description) -> int:
+        """Go back to the epoch up to which the checkpoint is whole; refuse if no way leads on from there."""
         folder = self.checkpoint(before)
         whole = checkpoint.heal(folder, before.pages, before.depth)
         newest = self._newest()
         goes_on = before.first + 1 + whole.batch  # the newest epoch that counts as done
         if newest is None or newest.epoch <= goes_on:
-            return
+            return goes_on
         missing = [epoch for epoch in range(goes_on + 1, newest.epoch + 1) if epoch not in self._plans]
         if missing or newest.epoch - goes_on > HELD:
             lost_files = f" ({', '.join(whole.aside[:3])} …)" if whole.aside else ""
@@ -229,19 +260,19 @@ class Preparation:
                 f"job was at {newest.epoch}{lost_files}. Start it with rebuild=True (--rebuild), which "
                 "computes states anew and writes nothing twice, or with fresh=True (--fresh)"
             )
+        return goes_on
 
-    def _judge_flight(self, before: Description, now: Description, *, accept_mixed: bool) -> None:
-        """Refuse to do an epoch again by another flow than the one that planned it."""
-        newest = self._newest()
-        if newest is None or newest.flow == now.flow or newest.kind in {"export", "import"}:
-            return
+    def _judge_flight(self, before: Description, now: Description, done: int, *, accept_mixed: bool) -> None:
+        """Refuse to do epochs again, those after `done`, by another flow than the one that planned them."""
         if accept_mixed and not moves(before, now):
             return
-        if not checkpoint.committed(self.checkpoint(before), newest.epoch - before.first - 1):
+        again = [plan for epoch, plan in sorted(self._plans.items()) if epoch > done]
+        others = [one for one in again if one.flow != now.flow and one.kind not in {"export", "import"}]
+        if others:
             raise UsageError(
-                f"job '{self._job.name}' was stopped in the middle of epoch {newest.epoch}, and the flow has "
-                "changed since: some of that epoch may be written already, by the flow as it was. Run that "
-                "flow once more (max_epochs=1, --max-epochs 1 will do), then this one; or, if it makes no "
+                f"job '{self._job.name}' was stopped in the middle of epoch {others[0].epoch}, and the flow "
+                "has changed since: some of that epoch may be written already, by the flow as it was. Run "
+                "that flow once more (max_epochs=1, --max-epochs 1 will do), then this one; or, if it makes no "
                 "difference to the epoch, say accept_mixed=True (--accept-mixed)"
             )
 

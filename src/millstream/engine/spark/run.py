@@ -20,6 +20,8 @@ from millstream.engine.spark.ship import packed
 from millstream.engine.stage.description import as_known, forget, known_jobs
 from millstream.engine.stage.inputs import input_of
 from millstream.engine.stage.job import Job, closings, jobs_of
+from millstream.engine.stage.planlog import PlanReader
+from millstream.engine.stage.rest import ends_of, positions_of
 from millstream.errors import UsageError, shown
 from millstream.flow.codecs import value_codec_of
 from millstream.flow.flow import Flow
@@ -148,7 +150,12 @@ class _Run:
         now, own = self._log.clock.now_ms(), self._graph.own_streams
         outside = {name: nodes[0] for name, nodes in job.sources.items() if name not in own}
         inputs = {name: input_of(node, self._log, whole=True) for name, node in outside.items()}
-        return tuple((name, tuple(one.ends({}, now).items())) for name, one in inputs.items())
+        done = None if self._options.fresh else PlanReader(self._log, job.name).newest()
+        ends = ends_of(positions_of(done, inputs, now), inputs, {}, now)
+        return tuple(
+            (name, tuple((shard, end) for (one, shard), end in ends.items() if one == name))
+            for name in inputs
+        )
 
     def _told(self, epoch: Epoch) -> None:
         self._epochs += 1

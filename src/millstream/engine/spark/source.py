@@ -147,7 +147,8 @@ class _Planning:
 
     def after(self, start: dict[str, Any]) -> dict[str, Any]:
         epoch = int(start["epoch"])
-        if self._stop.is_set() and self._plans.at(epoch + 1) is None:
+        first = epoch == self._setup.first  # there Spark runs a batch, whether there is anything or not
+        if self._stop.is_set() and not first and self._plans.at(epoch + 1) is None:
             self._pause.wait(_WAIT_S)
             return start
         if self._begun is not None and self._begun[0].epoch == epoch:
@@ -156,7 +157,6 @@ class _Planning:
             self._pace.done(records, time.monotonic() - begun)
             self._begun = None
         kind = self._kinds.get(epoch + 1, "records")
-        first = epoch == self._setup.first  # there Spark runs a batch, whether there is anything or not
         closes = self._setup.closes if kind == "finish" else ()
         plan_made = self._planner.after(epoch, kind, closes, first=first) or self._after_a_while(epoch)
         if plan_made is None:

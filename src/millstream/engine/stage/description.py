@@ -161,6 +161,7 @@ def forget(log: Log, jobs: Collection[str]) -> None:
             stream = short_name(f"{kind}.{job}")
             if stream in log.streams(stream):
                 log.delete(stream)
+        log.unpin(job)
 
 
 def _newest(log: Log, stream: str) -> Description | None:
@@ -216,18 +217,26 @@ def _functions(node: Node) -> Iterator[Any]:
 
 def _told(function: object) -> bytes:
     """A function's name and code; of another value, what it looks like if that is always the same."""
-    if isinstance(function, partial):
-        return b"".join(map(_told, (function.func, *function.args)))
-    if isinstance(function, Process):
-        return _told(function._run)
-    if isinstance(function, FunctionType):
-        inside = [
-            cell.cell_contents for cell in function.__closure__ or () if cell.cell_contents is not function
-        ]
-        return qualified_name(function).encode() + _code(function.__code__) + b"".join(map(_told, inside))
-    if callable(function):
-        return qualified_name(function).encode()
-    return repr(function).encode() if isinstance(function, int | str | float | bool | None) else b""
+    found = b""
+    todo, seen = [function], set()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:  # functions that know each other
+            continue
+        seen.add(id(one))
+        if isinstance(one, partial):
+            todo += [one.func, *one.args, *dict(sorted(one.keywords.items())).values()]
+        elif isinstance(one, Process):
+            todo.append(one._run)
+        elif isinstance(one, FunctionType):
+            found += qualified_name(one).encode() + _code(one.__code__)
+            todo += [cell.cell_contents for cell in one.__closure__ or ()]
+            todo += [*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values()]
+        elif callable(one):
+            found += qualified_name(one).encode()
+        else:
+            found += _constant(one)
+    return found
 
 
 def _code(code: CodeType) -> bytes:
@@ -238,6 +247,9 @@ def _code(code: CodeType) -> bytes:
 
 def _constant(value: object) -> bytes:
     simple: tuple[type, ...] = (int, str, float, bytes, type(None))
+    if isinstance(value, tuple | frozenset):
+        told = map(_constant, value)
+        return b"(%b)" % b" ".join(told if isinstance(value, tuple) else sorted(told))
     return repr(value).encode() if isinstance(value, simple) else type(value).__name__.encode()
 
 

@@ -193,7 +193,16 @@ class FileInput:
 
     def ends(self, known: Mapping[int, Range], clock: int) -> dict[int, int]:
         """In bytes: how many lines that is, `cut` finds out."""
-        return {shard: os.path.getsize(path) for shard, path in self.places(known).items()}
+        found = {}
+        for shard, path in self.places(known).items():
+            done = known[shard].end_byte if shard in known else 0
+            found[shard] = os.path.getsize(path) if os.path.exists(path) else done
+            if found[shard] < done:
+                raise StoreFailed(
+                    f"the file {path} has shrunk: {done:,} bytes of it were read, and it has "
+                    f"{found[shard]:,} now. Lines are read once: give what is new a file of its own"
+                )
+        return found
 
     def cut(self, position: Range, end: int, records: int, clock: int) -> Ahead:
         """Whole lines up to an end in bytes."""
@@ -216,6 +225,8 @@ class FileInput:
     def _lines(self, position: Range, end: int, records: int) -> tuple[int, int, bool]:
         """How many lines there are, up to so many; where they end; whether there is more."""
         count, at = 0, position.end_byte
+        if at >= end:
+            return count, at, False
         with open(position.place, "rb") as file:
             file.seek(at)
             while count < records and at < end:

@@ -30,6 +30,11 @@ def states_of(job: str) -> str:
     return short_name(f"_states.{job}")
 
 
+def export_name(job: str, level: int, page: int) -> str:
+    """The name under which a page commits its states there."""
+    return short_name(f"{job}.{states_of(job)}.{level}.{page}")
+
+
 def moving(log: Log, job: str) -> Iterator[Range]:
     """The pieces of the stream that there are to read."""
     stream = states_of(job)

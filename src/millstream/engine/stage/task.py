@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.engine.stage.block import Block, Keys, Values
 from millstream.engine.stage.inputs import input_of
 from millstream.engine.stage.job import Job
-from millstream.engine.stage.moving import arrived, arriving, leaving, states_of
+from millstream.engine.stage.moving import arrived, arriving, export_name, leaving, states_of
 from millstream.engine.stage.objects import with_keys_read
 from millstream.engine.stage.parcel import (
     BEAT,
@@ -33,7 +33,6 @@ from millstream.engine.stage.writing import commit_once
 from millstream.errors import Bug
 from millstream.flow.node import Node, Stateful
 from millstream.log.log import Log
-from millstream.names import short_name
 
 
 class Worker:
@@ -193,7 +192,7 @@ class Worker:
         if write is not None:
             stream = states_of(self.job.name)
             turn.counts["states"] += len(write.times)
-            name = short_name(f"{self.job.name}.{stream}.{level}.{page}")
+            name = export_name(self.job.name, level, page)
             commit_once(self.log, name, ticket, {stream: [write]}, [], page)
 
     def _commit(self, turn: Turn, level: int, place: str, ticket: Ticket, number: int) -> None:

@@ -126,8 +126,13 @@ class Turn:
                 row = len(given) - length_hint(left) - 1
                 self.fail_at(node, _explained(error, why, given[row]), block, row, given[row])
                 bad.append(row)
-            else:
+                continue
+            row = len(found) + len(bad)
+            if row == len(given):
                 return found, bad
+            # `map` took it for its end: what an error of the user's would be lost with all that follows.
+            self.fail_at(node, RuntimeError("the function raised StopIteration"), block, row, given[row])
+            bad.append(row)
 
     def fail_at(self, node: Node, error: Exception, block: Block, row: int, value: Any) -> None:
         """Do what the step's policy says with a row that it failed on."""
