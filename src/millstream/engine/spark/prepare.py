@@ -272,8 +272,8 @@ class Preparation:
             raise UsageError(
                 f"job '{self._job.name}' was stopped in the middle of epoch {others[0].epoch}, and the flow "
                 "has changed since: some of that epoch may be written already, by the flow as it was. Run "
-                "that flow once more (max_epochs=1, --max-epochs 1 will do), then this one; or, if it makes no "
-                "difference to the epoch, say accept_mixed=True (--accept-mixed)"
+                "that flow once more (max_epochs=1, --max-epochs 1 will do), then this one; or, if it makes "
+                "no difference to the epoch, say accept_mixed=True (--accept-mixed)"
             )
 
 
