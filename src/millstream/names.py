@@ -26,12 +26,14 @@ def check_name(kind: str, name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The name, or, where it is too long to be one, its beginning and what tells it from others.
+    """The name, or, where it cannot be one, what is like it and tells it from others.
 
     >>> short_name("a.b"), len(short_name("a" * 300))
     ('a.b', 249)
+    >>> short_name("lines/*.txt.0")
+    'lines--.txt.0-4ccbe550584617230196f80b8d0245b2'
     """
-    if len(name) <= NAME_LENGTH_MAX:
+    if _NAME.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:32]
-    return f"{name[: NAME_LENGTH_MAX - 33]}-{digest}"
+    return f"{re.sub('[^a-zA-Z0-9._-]', '-', name)[: NAME_LENGTH_MAX - 33]}-{digest}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -247,3 +248,13 @@ def test_columnar_streams_are_read_and_written(columnar: bool, faults: float) ->
     assert dict(sums) == wanted.table("sums")
     assert copy == [(out.key, msgspec.to_builtins(out.value)) for out in wanted.records("copy")]
     assert dict(latest) == {key: msgspec.to_builtins(value) for key, value in wanted.table("latest").items()}
+
+
+def test_files_without_a_regrouping_are_written_once(tmp_path: Path) -> None:
+    flow = Flow("lines")
+    flow.from_file(str(tmp_path / "*.txt"), value=str).sink("out")
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    with millstream.open("memory:") as log:
+        for _ in range(2):
+            Cluster(flow, log).run()
+        assert sorted(record.value for record in log.consumer("out", until="end")) == [b"one", b"two"]
