@@ -9,6 +9,7 @@ from millstream.flow import Flow, dead_letter
 from millstream.flow.context import ctx
 from millstream.testing import In, run
 from millstream.testing.cluster_search import Simulated
+from tests.model.flows import appended, last
 
 Judge = Callable[[Simulated], str | None]
 
@@ -19,21 +20,6 @@ class Case(NamedTuple):
     flow: Flow
     inputs: dict[str, list[In]]
     judge: Judge
-
-
-def appended(state: str, value: str) -> str:
-    """All values so far, in their order."""
-    return state + value
-
-
-def last(value: str) -> str:
-    """The last letter."""
-    return value[-1:]
-
-
-def bracketed(value: str) -> str:
-    """Another text."""
-    return f"<{value}>"
 
 
 def refusing(value: str) -> str:

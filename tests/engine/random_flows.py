@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from millstream.flow import Flow, Grouped, Stream, Table, dead_letter
 from millstream.flow.process import emit, update
 from millstream.testing import In, Poison
-from tests.engine.flows import appended, both, counted, last, refusing
+from tests.engine.flows import both, counted, refusing
+from tests.model.flows import appended, last
 
 
 class Place(NamedTuple):

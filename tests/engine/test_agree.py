@@ -16,8 +16,8 @@ from millstream.testing import Answer, In, ManualClock, can_produce
 from millstream.testing.cluster import Cluster
 from millstream.testing.cluster_search import outputs_of, simulate
 from millstream.testing.inputs import Inputs
-from tests.engine.flows import appended, last
 from tests.engine.random_flows import flows, text
+from tests.model.flows import appended, last
 
 STATES_MAX = 20_000
 SIZED = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, print_blob=True)

@@ -9,7 +9,8 @@ import pytest
 from millstream.flow import Flow
 from millstream.testing import In, replays
 from millstream.testing.cluster_search import simulate
-from tests.engine.flows import appended, bracketed, last, letters
+from tests.engine.flows import letters
+from tests.model.flows import appended, bracketed, last
 
 RECORDS = 1_000
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from millstream.engine.stage.job import Job, closings, jobs_of
 from millstream.flow import Flow, dead_letter
-from tests.engine.flows import appended, counted, last, refusing
+from tests.engine.flows import counted, refusing
+from tests.model.flows import appended, last
 
 
 def levels(job: Job) -> dict[str, int]:

@@ -18,7 +18,8 @@ from millstream.log import Append, Commit, Log
 from millstream.testing import In, ManualClock, Poison, run
 from millstream.testing.cluster import Cluster
 from millstream.testing.cluster_search import simulate
-from tests.engine.flows import appended, last, letters
+from tests.engine.flows import letters
+from tests.model.flows import appended, last
 
 
 def same(flow: Flow, inputs: dict[str, Any], **options: Any) -> dict[str, Any]:

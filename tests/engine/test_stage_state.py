@@ -104,16 +104,6 @@ def test_a_small_cache_forgets_the_oldest_page() -> None:
     assert cache.take("b", 2) == {}
 
 
-def test_the_states_of_a_step_are_dropped_and_others_stay() -> None:
-    kept: dict[int, bytes] = {}
-    saved(kept, Cache(), {b"%d" % number: b"x" * 50 for number in range(1_000)}, "old")
-    saved(kept, Cache(), {b"a": b"1"}, "new")
-    state = PageState(kept, Cache(), PAGE)
-    state.drop(["old"])
-    state.save()
-    assert contents(kept) == {("new", b"a"): b"1"}
-
-
 def test_what_is_no_state_is_damage() -> None:
     with pytest.raises(Damaged):
         PageState({DIRECTORY: b"\xc1"}, Cache(), PAGE)

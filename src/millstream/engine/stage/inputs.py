@@ -24,7 +24,6 @@ from millstream.log.log import Log
 from millstream.record import VALUE_BYTES, batch_schema
 
 CHUNK = Limits(records=65_536, bytes=16 << 20)
-_FILE_BYTES = 4 << 20
 _EMPTY = np.empty(0, np.int64)
 
 

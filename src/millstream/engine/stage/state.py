@@ -18,7 +18,7 @@ b'7'
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from secrets import randbits
 from typing import Protocol, TypeVar
 
@@ -160,14 +160,6 @@ class PageState:
             for step, states in self._chunk(number).items():
                 for key, data in states.items():
                     yield step, key, data
-
-    def drop(self, steps: Iterable[str]) -> None:
-        """Forget all states of some steps."""
-        for number in range(self._directory.chunks):
-            chunk = self._chunk(number)
-            for step in steps:
-                if chunk.pop(step, None):
-                    self._changed.add(number)
 
     def save(self) -> None:
         """Write what has changed, and let the worker remember it."""
